@@ -1,0 +1,49 @@
+# Sluice: every task of a developer is a target here; `make help` lists them.
+export GOTOOLCHAIN := go1.27.3
+SHELL := /bin/bash
+CACHE := $(or $(SLUICE_TEST_CACHE),$(shell go env GOCACHE)/sluice)
+LINT_VERSION := v2.15.0
+LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)-$(GOTOOLCHAIN)/golangci-lint
+FUZZTIME ?= 10s
+
+.PHONY: help build demo test race lint check golden fuzz bench generate fmt
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+build: ## build bin/sluice
+	@echo "building bin/sluice with $(GOTOOLCHAIN)"
+	@CGO_ENABLED=0 go build -trimpath -o bin/sluice ./cmd/sluice
+
+demo: build ## start three backends and Sluice on example manifests, print what to try; Ctrl-C ends it
+	@go run ./internal/demo -sluice bin/sluice
+
+test: ## run all tests, with the race detector
+	@echo "go vet"; go vet ./...
+	@echo "testing with the race detector"; go test -race -timeout 20m ./...
+	@echo "testing what the race detector would falsify (allocation counts)"; go test -timeout 10m -run 'Alloc' ./...
+
+lint: $(LINT) ## run golangci-lint (built with the same toolchain, once)
+	@echo "golangci-lint"; $(LINT) run ./...
+
+$(LINT):
+	@echo "building golangci-lint $(LINT_VERSION): some minutes, once"
+	@mkdir -p $(dir $@) && GOBIN=$(dir $@) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+check: lint test ## what CI runs
+
+golden: ## rewrite the golden files of the tests
+	@go test ./control/translate/... ./model/... -update
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	  echo "fuzzing $$p $$f for $(FUZZTIME)"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+bench: build ## measure against nginx, HAProxy and a plain net/http proxy; needs nginx, haproxy and wrk
+	@go run ./bench -sluice bin/sluice
+
+generate: ## rewrite generated files
+	@go generate ./...
+
+fmt: ## format the code
+	@gofmt -l -w .
