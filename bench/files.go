@@ -72,7 +72,9 @@ func changes(folder string, port int, at string, sluice *process) error {
 			return err
 		}
 		begin := time.Now()
-		if err := await(func() bool { return status(at, hostOf(i*ingressFile), path) == 200 && status(at, hostOf(i*ingressFile), "/") == 404 }, 10*time.Second); err != nil {
+		if err := await(func() bool {
+			return status(at, hostOf(i*ingressFile), path) == 200 && status(at, hostOf(i*ingressFile), "/") == 404
+		}, 10*time.Second); err != nil {
 			return fmt.Errorf("change of file %d: %w", i, err)
 		}
 		took = append(took, time.Since(begin))
