@@ -33,7 +33,7 @@ var floors = []struct {
 	{2, "control/source", []string{"control/source/dir"}},
 	{4, "control", []string{"control/loop"}},
 	{5, "admin", []string{"admin"}},
-	{5, "internal/testkit", []string{"internal/testkit"}},
+	{5, "internal/testkit", []string{"internal/testkit", "internal/e2e"}},
 	{6, "cmd", []string{"cmd/sluice"}},
 	{6, "internal/demo", []string{"internal/demo"}},
 	{6, "bench", []string{"bench"}},
