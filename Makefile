@@ -6,7 +6,7 @@ LINT_VERSION := v2.15.0
 LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)-$(GOTOOLCHAIN)/golangci-lint
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test race lint check golden fuzz bench generate fmt
+.PHONY: help build demo test lint check golden fuzz bench e2e generate fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -39,11 +39,14 @@ fuzz: ## run every fuzz target for FUZZTIME
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 	  echo "fuzzing $$p $$f for $(FUZZTIME)"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
+e2e: ## only the tests that run the built binary
+	@echo "end to end"; go test -count=1 -v -timeout 20m ./internal/e2e
+
 bench: build ## measure against nginx, HAProxy and a plain net/http proxy; needs nginx, haproxy and wrk
 	@go run ./bench -sluice bin/sluice
 
 generate: ## rewrite generated files
 	@go generate ./...
 
-fmt: ## format the code
-	@gofmt -l -w .
+fmt: $(LINT) ## format the code
+	@$(LINT) fmt ./...

@@ -43,14 +43,14 @@ var floors = []struct {
 // allowedIn says where third parties may be imported; a module that is not listed may be imported by anyone above floor 0
 // that depguard lets.
 var allowedIn = map[string][]string{
-	"k8s.io/":                            {"control/store", "control/refs", "control/translate", "internal/testkit", "bench"},
+	"k8s.io/":                             {"control/store", "control/refs", "control/translate", "internal/testkit", "bench"},
 	"github.com/prometheus/client_golang": {"telemetry", "admin"},
-	"github.com/spf13/":                  {"cmd/"},
-	"go.yaml.in/":                        {"model/document", "model"},
-	"sigs.k8s.io/":                       {"model/document", "model", "control/store"},
-	"github.com/fsnotify/":               {"control/source/dir"},
-	"golang.org/x/sys":                   {"proxy/"},
-	"golang.org/x/net":                   {"proxy/wire/h2"},
+	"github.com/spf13/":                   {"cmd/"},
+	"go.yaml.in/":                         {"model/document", "model"},
+	"sigs.k8s.io/":                        {"model/document", "model", "control/store"},
+	"github.com/fsnotify/":                {"control/source/dir"},
+	"golang.org/x/sys":                    {"proxy/"},
+	"golang.org/x/net":                    {"proxy/wire/h2"},
 }
 
 type listed struct {

@@ -67,7 +67,7 @@ func loop(poll, listener int, response []byte) error {
 	events, buffer := make([]syscall.EpollEvent, 256), make([]byte, 64<<10)
 	for {
 		n, err := syscall.EpollWait(poll, events, -1)
-		if err != nil && err != syscall.EINTR { //nolint:errorlint // a system call's error is an errno
+		if err != nil && err != syscall.EINTR {
 			return err
 		}
 		for _, event := range events[:max(n, 0)] {
@@ -95,7 +95,7 @@ func accept(poll, listener int) {
 
 func answer(conn int, buffer, response []byte) {
 	n, err := syscall.Read(conn, buffer)
-	if err == syscall.EAGAIN { //nolint:errorlint // a system call's error is an errno
+	if err == syscall.EAGAIN {
 		return
 	}
 	if n <= 0 || err != nil {
@@ -105,7 +105,7 @@ func answer(conn int, buffer, response []byte) {
 	for range bytes.Count(buffer[:n], []byte("\r\n\r\n")) {
 		for rest := response; len(rest) > 0; {
 			n, err := syscall.Write(conn, rest)
-			if err != nil && err != syscall.EAGAIN { //nolint:errorlint // a system call's error is an errno
+			if err != nil && err != syscall.EAGAIN {
 				return
 			}
 			rest = rest[max(n, 0):]
