@@ -21,6 +21,9 @@ type Exchange struct {
 	Route   Route   // what the route table chose
 	Forward Forward // what the forward step did, for the log and metrics
 
+	// Memory is what the forward step keeps from one exchange to the next so that it need not allocate; nobody else touches it.
+	Memory any
+
 	step     int // of the chain, while it waits
 	response message.Response
 	hooks    []func(*Exchange)
@@ -52,11 +55,19 @@ func (x *Exchange) Reply(reason message.Reason) *message.Response {
 
 // ReplyStatus is Reply with a status of the caller's choice. The engine gives an error without a body the standard page.
 func (x *Exchange) ReplyStatus(reason message.Reason, status int) *message.Response {
-	x.Discard()
+	r := x.Answer()
 	x.Reason = reason
+	r.Status = status
+	r.Version = message.HTTP11
+	return r
+}
+
+// Answer makes an empty response that x owns the answer, for the forward step to fill. A response there was is given up.
+func (x *Exchange) Answer() *message.Response {
+	x.Discard()
 	header := x.response.Header
 	header.Reset()
-	x.response = message.Response{Status: status, Header: header, Version: message.HTTP11}
+	x.response = message.Response{Header: header}
 	x.Response = &x.response
 	return x.Response
 }
@@ -97,5 +108,8 @@ func (x *Exchange) Reset(stream message.Stream) {
 	clear(x.hooks[:cap(x.hooks)])
 	header := x.response.Header
 	header.Reset()
-	*x = Exchange{Stream: stream, Request: stream.Request(), hooks: x.hooks[:0], response: message.Response{Header: header}}
+	*x = Exchange{
+		Stream: stream, Request: stream.Request(), Memory: x.Memory,
+		hooks: x.hooks[:0], response: message.Response{Header: header},
+	}
 }

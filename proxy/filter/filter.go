@@ -2,6 +2,7 @@ package filter
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice.dev/sluice/proxy/message"
@@ -68,9 +69,18 @@ type Upstream interface {
 
 // ForwardOptions are the settings of one forward step.
 type ForwardOptions struct {
-	Timeout  time.Duration // until the response head; 0 means the pool's own
-	KeepHost bool          // send the client's Host
-	Host     string        // when KeepHost is false: the Host to send; "" the endpoint's
+	Timeout      time.Duration // until the response head; 0 means the pool's own
+	KeepHost     bool          // send the client's Host, but to an endpoint known by a name its own
+	Host         string        // when KeepHost is false: the Host to send; "" the endpoint's
+	FailureCodes []int         // statuses that count against an endpoint; nil means all from 500
+}
+
+// Failure reports whether a response with that status is a failure of the endpoint.
+func (o *ForwardOptions) Failure(status int) bool {
+	if o.FailureCodes == nil {
+		return status >= 500
+	}
+	return slices.Contains(o.FailureCodes, status)
 }
 
 // Reject is what a filter does with a request that it must not let pass: it replies and says which of its results that is.
