@@ -26,6 +26,7 @@ type Exchange struct {
 
 	step     int // of the chain, while it waits
 	response message.Response
+	replied  bool // by ReplyStatus
 	hooks    []func(*Exchange)
 	attached map[any]any
 }
@@ -56,7 +57,7 @@ func (x *Exchange) Reply(reason message.Reason) *message.Response {
 // ReplyStatus is Reply with a status of the caller's choice. The engine gives an error without a body the standard page.
 func (x *Exchange) ReplyStatus(reason message.Reason, status int) *message.Response {
 	r := x.Answer()
-	x.Reason = reason
+	x.Reason, x.replied = reason, true
 	r.Status = status
 	r.Version = message.HTTP11
 	return r
@@ -68,9 +69,12 @@ func (x *Exchange) Answer() *message.Response {
 	header := x.response.Header
 	header.Reset()
 	x.response = message.Response{Header: header}
-	x.Response = &x.response
+	x.Response, x.replied = &x.response, false
 	return x.Response
 }
+
+// Replied reports whether the response is one of Reply's rather than an origin's.
+func (x *Exchange) Replied() bool { return x.replied && x.Response == &x.response }
 
 // Discard gives up the response there is, if any.
 func (x *Exchange) Discard() {
