@@ -49,6 +49,10 @@ func TestRulePath(t *testing.T) {
 	})
 }
 
+func TestRuleText(t *testing.T) {
+	run(t, RuleText, []canonCase{{"a/../é b", "a/../%C3%A9%20b"}, {".", "."}, {"%2e%2f", ".%2F"}, {"a\x00", ""}})
+}
+
 func TestE5_A10_Host(t *testing.T) {
 	long := strings.Repeat("a.", 126) + "a" // 253
 	run(t, Host, []canonCase{

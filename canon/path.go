@@ -54,6 +54,13 @@ func RulePath(path string) (string, bool) { return rulePath(path, false) }
 // segment, since the prefix /. means /.well-known and not everything.
 func RulePrefix(prefix string) (string, bool) { return rulePath(prefix, true) }
 
+// RuleText is RulePath for a piece of a path, such as the text between the parameters of a pattern: it may start anywhere
+// and dot segments stay.
+func RuleText(text string) (string, bool) {
+	out, ok := appendSegment(make([]byte, 0, len(text)+16), text, true)
+	return string(out), ok
+}
+
 func rulePath(path string, openEnd bool) (string, bool) {
 	if path == "" || path[0] != '/' {
 		return "", false
@@ -140,7 +147,7 @@ func appendSegment(out []byte, segment string, lenient bool) ([]byte, bool) {
 	for i := 0; i < len(segment); i++ {
 		c := segment[i]
 		switch classes[c] {
-		case plain, keep:
+		case plain, keep, slash:
 			out = append(out, c)
 		case encode:
 			out = appendEscape(out, c)
