@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"time"
 )
 
 // Version is the protocol version that a message came in by.
@@ -55,6 +56,7 @@ type Request struct {
 	Upgrade   string // "websocket" when the client asks for it, else ""
 	Expect    bool   // the client waits for 100 Continue; the first Body.Read sends it
 	Trailers  bool   // the client accepts trailers (TE: trailers)
+	Trailer   string // the names of the trailer fields that the client announced, as sent; "" none
 }
 
 // Response is one final response.
@@ -66,6 +68,21 @@ type Response struct {
 	Body    Body   // nil when there is none
 	Upgrade string // the protocol of a 101
 	Tunnel  Tunnel // of a 101: the origin's side of it
+	Trailer string // the names of the trailer fields that the origin announced, as sent; "" none
+}
+
+// Prober is a Body whose framing can be checked before it is read.
+type Prober interface {
+	// Probe waits, for at most the given time, until the start of the body's framing has arrived, and returns a *BodyError when
+	// it is malformed. It is nil when nothing is known yet, and at once while the client waits for 100 Continue.
+	Probe(wait time.Duration) error
+}
+
+// Ready is a Body that knows what it has. Whoever sends a body on writes a head together with what is ready, and does not
+// let it wait for what is not; a Body without the method counts as never ready.
+type Ready interface {
+	// Ready returns how many bytes Read gives without waiting, and whether the body ends with them.
+	Ready() (n int, end bool)
 }
 
 // Conn describes the connection that a request came by. It is read-only and shared by the requests of the connection.
