@@ -164,11 +164,12 @@ func (w *walker) structure(n *yaml.Node, v reflect.Value, p *plan) {
 	pairs, merged := w.pairs(n)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key := pairs[i]
+		if !w.isKey(key) {
+			continue
+		}
 		f := p.fields[key.Value]
 		w.path = append(w.path, step{key: key.Value})
 		switch {
-		case key.Kind != yaml.ScalarNode:
-			w.fail(key, WrongType, "a key must be text, not "+describe(key), "")
 		case f == nil:
 			w.unknown(key, pairs[i+1], p)
 		case first[f.nth] != 0 && i >= merged:
@@ -181,6 +182,13 @@ func (w *walker) structure(n *yaml.Node, v reflect.Value, p *plan) {
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
+}
+
+func (w *walker) isKey(n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode {
+		w.fail(n, WrongType, "a key must be text, not "+describe(resolved(n)), "")
+	}
+	return n.Kind == yaml.ScalarNode
 }
 
 // fieldOf is faster than FieldByIndex for the usual field.
@@ -272,10 +280,11 @@ func (w *walker) mapping(n *yaml.Node, v reflect.Value, p *plan) {
 	lines := make(map[string]int, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key := pairs[i]
+		if !w.isKey(key) {
+			continue
+		}
 		w.path = append(w.path, step{key: key.Value})
 		switch line := lines[key.Value]; {
-		case key.Kind != yaml.ScalarNode:
-			w.fail(key, WrongType, "a key must be text, not "+describe(key), "")
 		case line != 0 && i < merged:
 			w.twice(key, line)
 		case line == 0:

@@ -11,21 +11,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// looksLikeJSON reports whether the first character, after a separator, opens an object with a quoted key.
-func looksLikeJSON(text []byte) bool {
-	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("---")))
-	if len(text) < 2 || text[0] != '{' {
-		return false
+// asJSON returns text with separator and comments before the value blanked, and whether that value is an object with quoted
+// keys, as JSON has them.
+func asJSON(text []byte) ([]byte, bool) {
+	start := 0
+	for line := range bytes.Lines(text) {
+		trimmed := bytes.TrimSpace(line)
+		if len(trimmed) == 0 || trimmed[0] == '#' || string(trimmed) == "---" {
+			start += len(line)
+			continue
+		}
+		break
 	}
-	next := bytes.TrimSpace(text[1:])
-	return len(next) > 0 && (next[0] == '"' || next[0] == '}')
+	rest := bytes.TrimSpace(bytes.TrimPrefix(text[start:], []byte("---")))
+	if len(rest) < 2 || rest[0] != '{' {
+		return nil, false
+	}
+	if next := bytes.TrimSpace(rest[1:]); len(next) == 0 || next[0] != '"' && next[0] != '}' {
+		return nil, false
+	}
+	start = len(text) - len(bytes.TrimLeft(bytes.TrimPrefix(text[start:], []byte("---")), " \t\r\n"))
+	blank := bytes.Repeat([]byte("\n"), bytes.Count(text[:start], []byte("\n")))
+	return append(blank, text[start:]...), true
 }
 
 // parseJSON reads objects that follow one another into the nodes that YAML would have given.
 func parseJSON(text []byte) (roots []*yaml.Node, line int, problem string) {
-	if bytes.HasPrefix(text, []byte("---")) {
-		text = append([]byte("   "), text[3:]...)
-	}
 	r := &jsonReader{text: text, tokens: json.NewDecoder(bytes.NewReader(text)), line: 1}
 	r.tokens.UseNumber()
 	for {
@@ -61,10 +72,10 @@ func (r *jsonReader) lineAt(offset int64) int {
 
 func (r *jsonReader) failedAt(err error) int64 {
 	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if errors.As(err, &syntax) && int(syntax.Offset) < len(r.text) {
 		return syntax.Offset
 	}
-	return r.tokens.InputOffset()
+	return int64(len(bytes.TrimSpace(r.text)) + len(r.text) - len(bytes.TrimLeft(r.text, " \t\r\n"))) // the end came too early
 }
 
 // value returns io.EOF only where no value begins at the outermost level.

@@ -10,7 +10,7 @@ func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	best, least := "", max(1, min(3, len(name)/3))+1
+	best, least := "", max(1, min(3, (len(name)+1)/3))+1
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		if candidate == "" || candidate == name {
 			continue

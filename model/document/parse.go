@@ -139,6 +139,19 @@ func onlyDirectives(text []byte) bool {
 	return directives
 }
 
+// withoutVersion blanks the line %YAML, of which the parser knows only 1.1.
+func withoutVersion(text []byte) []byte {
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("%YAML ")) {
+		return text
+	}
+	text = bytes.Clone(text)
+	at := bytes.IndexByte(text, '%')
+	for i := at; i < len(text) && text[i] != '\n'; i++ {
+		text[i] = ' '
+	}
+	return text
+}
+
 // reading is one run over a file.
 type reading struct {
 	file  string
@@ -167,16 +180,16 @@ func (f *reading) part(p part) bool {
 // parse returns the values of one part, or the line and what is wrong there. JSON is read by rules of its own: YAML is stricter
 // about escapes, and a file may hold several JSON objects one after the other.
 func parse(text []byte) (roots []*yaml.Node, line int, problem string) {
-	jsonLike := looksLikeJSON(text)
 	var jsonLine int
 	var jsonProblem string
+	jsonText, jsonLike := asJSON(text)
 	if jsonLike {
-		if roots, jsonLine, jsonProblem = parseJSON(text); jsonProblem == "" {
+		if roots, jsonLine, jsonProblem = parseJSON(jsonText); jsonProblem == "" {
 			return roots, 0, ""
 		}
 	}
 	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	if err := yaml.Unmarshal(withoutVersion(text), &root); err != nil {
 		if jsonLike {
 			return nil, jsonLine, jsonProblem
 		}

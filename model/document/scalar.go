@@ -185,8 +185,7 @@ func (w *walker) anyMap(n *yaml.Node) (any, bool) {
 	lines := make(map[string]int, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key := pairs[i]
-		if key.Kind != yaml.ScalarNode {
-			w.fail(key, WrongType, "a key must be text, not "+describe(key), "")
+		if !w.isKey(key) {
 			return nil, false
 		}
 		w.path = append(w.path, step{key: key.Value})
