@@ -62,6 +62,10 @@ type TLSSet struct {
 	Name    string
 	Entries persist.Map[*TLSEntry] // by host pattern: a name, or *.name for one more label
 	Default []string               // certificates for no or an unknown server name; empty: self-signed
+
+	// ClientCAs, in PEM, is what clients of any host, named or not, must present a certificate of; that of an entry takes its place.
+	// Where it verifies nothing, no client is let in.
+	ClientCAs []byte
 }
 
 // TLSEntry is the TLS side of one host.
