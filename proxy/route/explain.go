@@ -196,11 +196,11 @@ func (e *Entry[T]) whyLost(r *Request, winner *Entry[T]) string {
 	m := e.m
 	switch {
 	case !m.allowsMethod(r.Method):
-		return "method " + r.Method + " is not among " + m.allow
-	case !m.headers.hold(r, headerHolds):
-		return "the header fields do not fit: " + m.headers.text()
-	case !m.queries.hold(r, queryHolds):
-		return "the query does not fit: " + m.queries.text()
+		return "method " + r.Method + " is not among " + m.terms.allow
+	case !m.terms.headers.hold(r, headerHolds):
+		return "the header fields do not fit: " + m.terms.headers.text()
+	case !m.terms.queries.hold(r, queryHolds):
+		return "the query does not fit: " + m.terms.queries.text()
 	case winner == nil || winner.m.order == m.order:
 		return "fits" // not reached: what fits is found
 	case winner.m.kind == exactPath && m.kind != exactPath:

@@ -10,8 +10,8 @@ import (
 
 // hostTable is the paths of one host of kind Host.
 type hostTable[T any] struct {
-	entries  []Entry[T] // in the order of the rule's paths
 	index    index
+	entries  []Entry[T] // in the order of the rule's paths
 	problems []model.Problem
 }
 
@@ -21,7 +21,8 @@ func (t *Table[T]) compileHosts(prev *Table[T], attach func(*model.Rule, *model.
 		old = prev.rules.Hosts
 		t.exact, t.wildcard, t.any, t.defective = prev.exact, prev.wildcard, prev.any, prev.defective
 	}
-	exact, wildcard, defective := t.exact.Edit(), t.wildcard.Edit(), t.defective.Edit()
+	var exact, wildcard []slot[hostTable[T]]
+	defective := t.defective.Edit()
 	for pattern, rules := range persist.Diff(old, t.rules.Hosts) {
 		var h *hostTable[T]
 		if rules[1] != nil {
@@ -40,20 +41,12 @@ func (t *Table[T]) compileHosts(prev *Table[T], attach func(*model.Rule, *model.
 		case pattern == "":
 			t.any = h
 		case isWildcard:
-			put(wildcard, suffix, h)
+			wildcard = append(wildcard, slot[hostTable[T]]{key: suffix, value: h})
 		default:
-			put(exact, pattern, h)
+			exact = append(exact, slot[hostTable[T]]{key: pattern, value: h})
 		}
 	}
-	t.exact, t.wildcard, t.defective = exact.Map(), wildcard.Map(), defective.Map()
-}
-
-func put[T any](e *persist.Editor[*hostTable[T]], key string, h *hostTable[T]) {
-	if h == nil {
-		e.Delete(key)
-	} else {
-		e.Set(key, h)
-	}
+	t.exact, t.wildcard, t.defective = t.exact.with(exact), t.wildcard.with(wildcard), defective.Map()
 }
 
 // checkHost says what is wrong with a host pattern of kind Host; "" is nothing.
@@ -78,16 +71,14 @@ func newHostTable[T any](pattern string, rule *model.Rule, attach func(*model.Ru
 			"write a name, or *. and a name")
 		return &hostTable[T]{problems: c.problems}
 	}
-	h := &hostTable[T]{}
-	for i, path := range rule.Paths {
-		if path == nil {
-			continue
-		}
-		m := c.matcher(path, pathOrigin(rule, path, "", i))
-		m.order = int32(len(h.entries))
-		h.entries = append(h.entries, Entry[T]{Rule: rule, Path: path, Target: attach(rule, path), Host: pattern, Pattern: m.text, m: m})
-		h.index.add(m)
+	paths := c.paths(rule, 0)
+	h := &hostTable[T]{entries: make([]Entry[T], len(paths))}
+	matchers := make([]*matcher, len(paths))
+	for i, p := range paths {
+		p.m.order = int32(i)
+		h.entries[i] = newEntry(rule, pattern, p, attach)
+		matchers[i] = p.m
 	}
-	h.problems = c.problems
+	h.index, h.problems = newIndex(matchers), c.problems
 	return h
 }

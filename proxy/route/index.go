@@ -7,9 +7,13 @@ import (
 	"sluice.dev/sluice/proxy/message"
 )
 
+// fewMatchers are asked one after another: that is faster than a trie, and takes less memory.
+const fewMatchers = 8
+
 // index finds the best of its matchers for a request. It is a trie over the bytes of what the patterns begin with, and a
 // tree of segments for patterns with parameters, so that only matchers whose path fits are ever asked.
 type index struct {
+	few    []*matcher // instead of the rest, in order
 	root   *node
 	tree   *branch // nil without patterns
 	lazy   bool    // some node has expressions
@@ -46,36 +50,63 @@ type search struct {
 	methods []string
 }
 
-// add adds a matcher. It may come in any order.
-func (x *index) add(m *matcher) {
-	if m.broken {
-		x.broken = insert(x.broken, m)
-		return
+// newIndex makes an index of matchers in order.
+func newIndex(all []*matcher) index {
+	var x index
+	for _, m := range all {
+		switch {
+		case m.broken:
+			x.broken = append(x.broken, m)
+		case len(all) <= fewMatchers:
+			x.few = append(x.few, m)
+		default:
+			x.add(m)
+		}
 	}
-	if m.segments != nil {
+	return x
+}
+
+func (x *index) add(m *matcher) {
+	if m.terms.segments != nil {
 		if x.tree == nil {
 			x.tree = &branch{}
 		}
-		x.tree.add(m.segments, m)
+		x.tree.add(m.terms.segments, m)
 		return
 	}
 	if x.root == nil {
 		x.root = &node{}
 	}
-	n := x.root.at(m.clean)
+	x.root.at(m.clean).add(m, m.kind)
+	x.lazy = x.lazy || m.kind == regexpPath
+}
+
+// add adds a matcher whose pattern begins with just the text of n.
+func (n *node) add(m *matcher, kind kind) {
 	if n.here == nil {
 		n.here = &matchers{}
 	}
-	switch m.kind {
+	list := &n.here.prefix
+	switch kind {
 	case exactPath:
-		n.here.exact = insert(n.here.exact, m)
+		list = &n.here.exact
 	case elementPath:
-		n.here.element = insert(n.here.element, m)
+		list = &n.here.element
 	case regexpPath:
-		n.here.lazy = insert(n.here.lazy, m)
-		x.lazy = true
-	default:
-		n.here.prefix = insert(n.here.prefix, m)
+		list = &n.here.lazy
+	}
+	*list = insert(*list, m)
+}
+
+// visit yields the matchers of the trie, those of longer texts first.
+func (n *node) visit(yield func(*matcher)) {
+	for _, child := range n.children {
+		child.visit(yield)
+	}
+	if n.here != nil {
+		for _, m := range n.here.prefix {
+			yield(m)
+		}
 	}
 }
 
@@ -117,14 +148,23 @@ func sharedLen(a, b string) int {
 }
 
 func (x *index) search(s *search) {
+	for _, m := range x.few {
+		if s.best != nil && m.order >= s.best.order {
+			return
+		}
+		if m.matchesPath(s.r.Path) && s.accepts(m) {
+			s.best = m
+			return
+		}
+	}
 	if x.root != nil {
-		x.root.walk(s, false)
+		x.root.walk(s, s.r.Path, false)
 	}
 	if x.tree != nil && strings.HasPrefix(s.r.Path, "/") {
 		x.tree.search(s, s.r.Path[1:], true)
 	}
 	if x.lazy { // last, when most of them cannot be better than what there is
-		x.root.walk(s, true)
+		x.root.walk(s, s.r.Path, true)
 	}
 	if s.best != nil || s.denied != nil {
 		return
@@ -137,8 +177,8 @@ func (x *index) search(s *search) {
 }
 
 // walk offers the matchers of each node along the path; with lazy only those with an expression, else the others.
-func (n *node) walk(s *search, lazy bool) {
-	for rest := s.r.Path; ; {
+func (n *node) walk(s *search, rest string, lazy bool) {
+	for {
 		if here := n.here; here != nil {
 			if lazy {
 				s.offerLazy(here.lazy)
@@ -185,7 +225,7 @@ func (s *search) offerLazy(list []*matcher) {
 		if s.best != nil && m.order >= s.best.order {
 			return
 		}
-		if m.expression.re.MatchString(s.r.Path) && s.accepts(m) {
+		if m.terms.expression.re.MatchString(s.r.Path) && s.accepts(m) {
 			s.best = m
 			return
 		}
@@ -196,18 +236,18 @@ func (s *search) offerLazy(list []*matcher) {
 func (s *search) accepts(m *matcher) bool {
 	switch {
 	case s.collect:
-		s.methods = append(s.methods, m.methods...)
+		s.methods = append(s.methods, m.terms.methods...)
 		return false
 	case m.plain:
 		return true
 	case !m.allowsMethod(s.r.Method):
 		if s.denied == nil {
 			s.denied = m
-		} else if s.denied.allow != m.allow {
+		} else if s.denied.terms.allow != m.terms.allow {
 			s.mixed = true
 		}
 		return false
-	case !m.headers.hold(s.r, headerHolds) || !m.queries.hold(s.r, queryHolds):
+	case !m.terms.headers.hold(s.r, headerHolds) || !m.terms.queries.hold(s.r, queryHolds):
 		s.missed = true
 		return false
 	}

@@ -25,12 +25,16 @@ const (
 
 // matcher is what one path of a rule asks of a request.
 type matcher struct {
-	order      int32 // precedence among the entries; lower is better
-	kind       kind
-	broken     bool // matches nothing, and what nothing else matches and it might have is answered with 500
-	plain      bool // asks for a path only
-	text       string
-	clean      string // text in canonical form
+	order  int32 // precedence among the entries; lower is better
+	kind   kind
+	broken bool   // matches nothing, and what nothing else matches and it might have is answered with 500
+	plain  bool   // asks for a path only
+	clean  string // exact path or prefix in canonical form
+	terms  *terms // never nil; most paths share the empty one
+}
+
+// terms are what few paths have.
+type terms struct {
 	expression *expression
 	segments   []segment
 	methods    []string
@@ -70,15 +74,15 @@ func (m *matcher) matchesPath(path string) bool {
 		rest, found := strings.CutPrefix(path, m.clean)
 		return found && (rest == "" && m.clean != "" || strings.HasPrefix(rest, "/"))
 	case regexpPath:
-		return m.expression.re.MatchString(path)
+		return m.terms.expression.re.MatchString(path)
 	case patternPath:
-		return matchSegments(m.segments, path, nil)
+		return matchSegments(m.terms.segments, path, nil)
 	}
 	return false
 }
 
 func (m *matcher) allowsMethod(method string) bool {
-	return len(m.methods) == 0 || slices.Contains(m.methods, method)
+	return len(m.terms.methods) == 0 || slices.Contains(m.terms.methods, method)
 }
 
 // compiler compiles paths and gathers what is wrong with them.
@@ -93,30 +97,37 @@ func (c *compiler) add(at model.Origin, reason, message, mend string) {
 	c.problems = append(c.problems, model.Problem{Origin: at, Reason: reason, Message: message, Mend: mend, Severity: model.Error})
 }
 
-// matcher compiles one path. What is wrong with it becomes a problem and makes the matcher broken.
-func (c *compiler) matcher(path *model.Path, at model.Origin) *matcher {
+// path compiles one path. What is wrong with it becomes a problem and makes the matcher broken.
+func (c *compiler) path(path *model.Path, at model.Origin) *matcher {
 	before := len(c.problems)
-	m := &matcher{methods: path.Methods, allow: joinMethods(path.Methods)}
 	field := func(name string) model.Origin { return model.Origin{Key: at.Key, Field: join(at.Field, name)} }
+	t := &terms{methods: path.Methods, allow: joinMethods(path.Methods)}
+	m := &matcher{terms: t}
 	c.pattern(m, path, field)
-	m.headers = conditions{c.conditions(path.Headers, "headers", field), path.MatchAllHdr}
-	m.queries = conditions{c.conditions(path.Queries, "queries", field), path.MatchAllQuery}
-	m.plain = len(m.methods) == 0 && len(m.headers.list) == 0 && len(m.queries.list) == 0
+	t.headers = conditions{c.conditions(path.Headers, "headers", field), path.MatchAllHdr}
+	t.queries = conditions{c.conditions(path.Queries, "queries", field), path.MatchAllQuery}
+	m.plain = len(t.methods) == 0 && len(t.headers.list) == 0 && len(t.queries.list) == 0
 	if m.kind != nowherePath && m.kind != unknownPath && path.RewriteTarget != "" {
 		var wrong string
-		if m.rewrite, wrong = newRewrite(m, path.RewriteTarget); wrong != "" {
+		if t.rewrite, wrong = newRewrite(m, path.RewriteTarget); wrong != "" {
 			c.add(field("rewriteTarget"), "InvalidRewrite", "rewriteTarget "+quote(path.RewriteTarget)+" "+wrong, "")
 		}
 	}
 	m.broken = len(c.problems) > before
+	if m.plain && t.segments == nil && t.expression == nil && path.RewriteTarget == "" {
+		m.terms = &noTerms
+	}
 	return m
 }
+
+// noTerms is shared and never changed.
+var noTerms terms
 
 // pattern fills in the path pattern of m.
 func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) model.Origin) {
 	type way struct {
 		name, text string
-		compile    func(*compiler, *matcher) (wrong, mend string)
+		compile    func(c *compiler, m *matcher, text string) (wrong, mend string)
 	}
 	exact := way{"path", path.Exact, (*compiler).exact}
 	if c.radix {
@@ -136,8 +147,8 @@ func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) mode
 			c.add(field(w.name), "InvalidPath", w.name+" is set beside another pattern of the same path", "set one of path, pathPrefix, pathElementPrefix and pathRegexp")
 			continue
 		}
-		set, m.text = true, w.text
-		if wrong, mend := w.compile(c, m); wrong != "" {
+		set = true
+		if wrong, mend := w.compile(c, m, w.text); wrong != "" {
 			reason := "InvalidPath"
 			if w.name == "pathRegexp" {
 				reason = "InvalidRegexp"
@@ -149,8 +160,8 @@ func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) mode
 
 const noSlash, startWithSlash = "does not start with a slash or has a NUL character", "write a path such as /a/b"
 
-func (c *compiler) exact(m *matcher) (wrong, mend string) {
-	clean, ok := canon.RulePath(m.text)
+func (c *compiler) exact(m *matcher, text string) (wrong, mend string) {
+	clean, ok := canon.RulePath(text)
 	if !ok {
 		m.kind = nowherePath
 		return noSlash, startWithSlash
@@ -160,39 +171,39 @@ func (c *compiler) exact(m *matcher) (wrong, mend string) {
 }
 
 // segmented compiles a pattern of kind RadixTree.
-func (c *compiler) segmented(m *matcher) (wrong, mend string) {
-	if !strings.ContainsAny(m.text, "{}*") {
-		wrong, mend = c.exact(m)
+func (c *compiler) segmented(m *matcher, text string) (wrong, mend string) {
+	if !strings.ContainsAny(text, "{}*") {
+		wrong, mend = c.exact(m, text)
 		if wrong == "" {
-			m.kind, m.segments = patternPath, literals(m.clean)
+			m.kind, m.terms.segments = patternPath, literals(m.clean)
 		}
 		return wrong, mend
 	}
-	segments, err := parsePattern(m.text)
+	segments, err := parsePattern(text)
 	if err != nil {
-		m.kind, m.clean = unknownPath, m.text[:strings.IndexAny(m.text, "{}*")]
+		m.kind, m.clean = unknownPath, text[:strings.IndexAny(text, "{}*")]
 		return err.Error(), "write segments such as name, {name}, {name:regexp}, and * at the end"
 	}
-	m.kind, m.segments = patternPath, segments
+	m.kind, m.terms.segments = patternPath, segments
 	return "", ""
 }
 
-func (c *compiler) prefix(m *matcher) (wrong, mend string) {
-	clean, ok := canon.RulePrefix(m.text)
+func (c *compiler) prefix(m *matcher, text string) (wrong, mend string) {
+	clean, ok := canon.RulePrefix(text)
 	if !ok {
 		m.kind = nowherePath
 		return noSlash, startWithSlash
 	}
 	m.kind, m.clean = prefixPath, clean
 	if c.radix {
-		m.segments = literals(clean)
-		m.segments[len(m.segments)-1].rank = wildcard
+		m.terms.segments = literals(clean)
+		m.terms.segments[len(m.terms.segments)-1].rank = wildcard
 	}
 	return "", ""
 }
 
-func (c *compiler) elements(m *matcher) (wrong, mend string) {
-	clean, ok := canon.RulePath(m.text)
+func (c *compiler) elements(m *matcher, text string) (wrong, mend string) {
+	clean, ok := canon.RulePath(text)
 	if !ok {
 		m.kind = nowherePath
 		return noSlash, startWithSlash
@@ -200,31 +211,31 @@ func (c *compiler) elements(m *matcher) (wrong, mend string) {
 	m.kind, m.clean = elementPath, strings.TrimSuffix(clean, "/")
 	if c.radix {
 		if m.clean != "" {
-			m.segments = literals(m.clean)
+			m.terms.segments = literals(m.clean)
 		}
-		m.segments = append(m.segments, segment{rank: elements})
+		m.terms.segments = append(m.terms.segments, segment{rank: elements})
 	}
 	return "", ""
 }
 
-func (c *compiler) regexp(m *matcher) (wrong, mend string) {
-	e, found := c.before[m.text]
+func (c *compiler) regexp(m *matcher, text string) (wrong, mend string) {
+	e, found := c.before[text]
 	if !found {
 		var err error
-		if e, err = pathExpression(m.text); err != nil {
-			m.kind, m.clean = unknownPath, literalStart(m.text)
+		if e, err = pathExpression(text); err != nil {
+			m.kind, m.clean = unknownPath, literalStart(text)
 			return err.Error(), ""
 		}
 	}
 	if c.now != nil {
-		c.now[m.text] = e
+		c.now[text] = e
 	}
-	m.kind, m.clean, m.expression = regexpPath, e.prefix, e
+	m.kind, m.clean, m.terms.expression = regexpPath, e.prefix, e
 	return "", ""
 }
 
 func (c *compiler) conditions(matches []model.Match, name string, field func(string) model.Origin) []condition {
-	list := make([]condition, 0, len(matches))
+	var list []condition
 	for i, match := range matches {
 		one := condition{key: match.Key, values: match.Values}
 		at := item(name, i)

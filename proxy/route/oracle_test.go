@@ -289,7 +289,7 @@ func (m maker) matches() []model.Match {
 
 func (m maker) rule(kind model.RouterKind) *model.Rule {
 	rule := &model.Rule{}
-	for range m.IntN(7) {
+	for range m.IntN(7) + m.IntN(2)*m.IntN(20) { // few and many: they are looked up in different ways
 		rule.Paths = append(rule.Paths, m.path(kind))
 	}
 	if kind == model.HostFirst {

@@ -122,7 +122,7 @@ func (t *Table[T]) compileRules(prev *Table[T], attach func(*model.Rule, *model.
 		for _, p := range paths {
 			p.m.order = int32(len(t.entries))
 			byRule[i] = append(byRule[i], p.m)
-			t.entries = append(t.entries, Entry[T]{Rule: rule, Path: p.path, Target: attach(rule, p.path), Host: hosts, Pattern: p.m.text, m: p.m})
+			t.entries = append(t.entries, newEntry(rule, hosts, p, attach))
 		}
 	}
 	t.hosts = b.index()
@@ -136,10 +136,10 @@ type compiledPath struct {
 
 // paths compiles the paths of rule i and puts them in order of precedence.
 func (c *compiler) paths(rule *model.Rule, i int) []compiledPath {
-	var all []compiledPath
+	all := make([]compiledPath, 0, len(rule.Paths))
 	for j, path := range rule.Paths {
 		if path != nil {
-			all = append(all, compiledPath{path, c.matcher(path, pathOrigin(rule, path, "rules["+strconv.Itoa(i)+"]", j))})
+			all = append(all, compiledPath{path, c.path(path, pathOrigin(rule, path, item("rules", i), j))})
 		}
 	}
 	if c.radix {
@@ -268,11 +268,11 @@ func (b *groups) fill(g *group, shared map[string]*index) {
 	if g.index = shared[string(name)]; g.index != nil {
 		return
 	}
-	g.index = &index{}
+	var all []*matcher
 	for _, i := range g.rules {
-		for _, m := range b.byRule[i] {
-			g.index.add(m)
-		}
+		all = append(all, b.byRule[i]...)
 	}
+	x := newIndex(all)
+	g.index = &x
 	shared[string(name)] = g.index
 }

@@ -37,18 +37,13 @@ type branch struct {
 	regexps   []edge // restricted, then mixed
 	parameter *branch
 	leaves    []*matcher // the pattern ends here
-	wildcards []wild     // the longest text first
+	wildcards *node      // by the text before the *
 	elements  []*matcher
 }
 
 type edge struct {
 	segment segment
 	to      *branch
-}
-
-type wild struct {
-	text     string
-	matchers []*matcher
 }
 
 func (b *branch) add(segments []segment, m *matcher) {
@@ -64,16 +59,10 @@ func (b *branch) add(segments []segment, m *matcher) {
 	case elements:
 		b.elements = insert(b.elements, m)
 	case wildcard:
-		i, found := slices.BinarySearchFunc(b.wildcards, s.text, func(w wild, text string) int {
-			if len(w.text) != len(text) {
-				return len(text) - len(w.text)
-			}
-			return strings.Compare(w.text, text)
-		})
-		if !found {
-			b.wildcards = slices.Insert(b.wildcards, i, wild{text: s.text})
+		if b.wildcards == nil {
+			b.wildcards = &node{}
 		}
-		b.wildcards[i].matchers = insert(b.wildcards[i].matchers, m)
+		b.wildcards.at(s.text).add(m, prefixPath)
 	default:
 		b.child(s).add(segments[1:], m)
 	}
@@ -138,10 +127,8 @@ func (b *branch) search(s *search, rest string, more bool) {
 	if b.parameter != nil && text != "" {
 		b.parameter.search(s, behind, goesOn)
 	}
-	for i := range b.wildcards {
-		if strings.HasPrefix(rest, b.wildcards[i].text) {
-			s.offer(b.wildcards[i].matchers)
-		}
+	if b.wildcards != nil {
+		b.wildcards.walk(s, rest, false)
 	}
 }
 
@@ -162,8 +149,8 @@ func (b *branch) visit(yield func(*matcher)) {
 	if b.parameter != nil {
 		b.parameter.visit(yield)
 	}
-	for _, w := range b.wildcards {
-		each(w.matchers)
+	if b.wildcards != nil {
+		b.wildcards.visit(yield)
 	}
 	each(b.elements)
 }
@@ -174,8 +161,8 @@ func specificFirst(paths []compiledPath) {
 	tree := &branch{}
 	var ordered, rest []compiledPath
 	for i, p := range paths {
-		if p.m.order = int32(i); p.m.segments != nil {
-			tree.add(p.m.segments, p.m)
+		if p.m.order = int32(i); p.m.terms.segments != nil {
+			tree.add(p.m.terms.segments, p.m)
 		} else {
 			rest = append(rest, p)
 		}

@@ -23,7 +23,7 @@ type piece struct {
 // where a prefix did, each match of a regular expression with $1 and ${name} expanded. Without a rewriteTarget it is path. It
 // reports false when the result is not in canonical form, since then an origin could take it for another path than the rule meant.
 func (e *Entry[T]) Rewrite(path string) (string, bool) {
-	if e.m.rewrite.target == "" {
+	if e.m.terms.rewrite.target == "" {
 		return path, true
 	}
 	result, ok := e.m.rewritten(path)
@@ -37,7 +37,7 @@ func (e *Entry[T]) Rewrite(path string) (string, bool) {
 }
 
 func (m *matcher) rewritten(path string) (string, bool) {
-	target := m.rewrite.target
+	target := m.terms.rewrite.target
 	switch m.kind {
 	case prefixPath:
 		rest, found := strings.CutPrefix(path, m.clean)
@@ -52,9 +52,9 @@ func (m *matcher) rewritten(path string) (string, bool) {
 		}
 		return target + rest, found
 	case regexpPath:
-		return m.expression.re.ReplaceAllString(path, target), true
+		return m.terms.expression.re.ReplaceAllString(path, target), true
 	case patternPath:
-		if m.rewrite.pieces != nil {
+		if m.terms.rewrite.pieces != nil {
 			return m.fill(path)
 		}
 	}
@@ -64,11 +64,11 @@ func (m *matcher) rewritten(path string) (string, bool) {
 // fill fills what the parameters took into the pieces.
 func (m *matcher) fill(path string) (string, bool) {
 	values := map[string]string{}
-	if !matchSegments(m.segments, path, func(name, value string) { values[name] = value }) {
+	if !matchSegments(m.terms.segments, path, func(name, value string) { values[name] = value }) {
 		return "", false
 	}
 	var out strings.Builder
-	for _, p := range m.rewrite.pieces {
+	for _, p := range m.terms.rewrite.pieces {
 		out.WriteString(p.text)
 		if p.name != "" {
 			out.WriteString(values[p.name])
@@ -103,7 +103,7 @@ func newRewrite(m *matcher, target string) (rewrite, string) {
 // newPieces cuts a target with {name} into pieces.
 func newPieces(m *matcher, target string) (rewrite, string) {
 	known := map[string]bool{}
-	for _, s := range m.segments {
+	for _, s := range m.terms.segments {
 		switch s.rank {
 		case parameter:
 			known[s.name] = true
@@ -155,7 +155,7 @@ func newTemplate(m *matcher, target string) (rewrite, string) {
 			rest = behind[1:]
 			continue
 		}
-		name, length, wrong := m.expression.group(behind)
+		name, length, wrong := m.terms.expression.group(behind)
 		if wrong != "" {
 			return rewrite{}, wrong
 		}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"strings"
 
 	"sluice.dev/sluice/model"
@@ -28,6 +29,11 @@ type Entry[T any] struct {
 	m *matcher
 }
 
+func newEntry[T any](rule *model.Rule, host string, p compiledPath, attach func(*model.Rule, *model.Path) T) Entry[T] {
+	pattern := cmp.Or(p.path.Exact, p.path.Prefix, p.path.ElementPrefix, p.path.Regexp)
+	return Entry[T]{Rule: rule, Path: p.path, Target: attach(rule, p.path), Host: host, Pattern: pattern, m: p.m}
+}
+
 // Found is the answer of a Lookup.
 type Found[T any] struct {
 	Entry *Entry[T] // nil unless Reason is OK or FilterBroken
@@ -43,8 +49,8 @@ type Table[T any] struct {
 	fallback *Entry[T]
 
 	// Kind Host.
-	exact     persist.Map[*hostTable[T]] // by name
-	wildcard  persist.Map[*hostTable[T]] // by what stands behind the *.
+	exact     hostMap[hostTable[T]] // by name
+	wildcard  hostMap[hostTable[T]] // by what stands behind the *.
 	any       *hostTable[T]
 	defective persist.Map[*hostTable[T]] // those with problems, by host pattern
 
@@ -82,7 +88,7 @@ func newFallback[T any](path *model.Path, attach func(*model.Rule, *model.Path) 
 	all := *path
 	all.Exact, all.Prefix, all.ElementPrefix, all.Regexp = "", "", "", ""
 	c := compiler{}
-	return &Entry[T]{Path: path, Target: attach(nil, path), m: c.matcher(&all, model.Origin{})}
+	return &Entry[T]{Path: path, Target: attach(nil, path), m: c.path(&all, model.Origin{})}
 }
 
 func (t *Table[T]) allProblems() []model.Problem {
@@ -101,7 +107,7 @@ func (t *Table[T]) Lookup(r *Request) Found[T] {
 	case s.best != nil:
 		return Found[T]{Entry: &entries[s.best.order]}
 	case s.denied != nil && !s.missed:
-		found := Found[T]{Reason: message.MethodNotAllowed, Allow: s.denied.allow}
+		found := Found[T]{Reason: message.MethodNotAllowed, Allow: s.denied.terms.allow}
 		if s.mixed {
 			found.Allow = t.allow(r)
 		}
@@ -131,14 +137,12 @@ func (t *Table[T]) search(s *search) (entries []Entry[T], known bool) {
 
 // host is the most specific table for a host, or nil.
 func (t *Table[T]) host(host string) *hostTable[T] {
-	if h, found := t.exact.Get(host); found {
+	if h := t.exact.get(host); h != nil {
 		return h
 	}
-	if t.wildcard.Len() > 0 {
-		if dot := strings.IndexByte(host, '.'); dot > 0 {
-			if h, found := t.wildcard.Get(host[dot+1:]); found {
-				return h
-			}
+	if dot := strings.IndexByte(host, '.'); dot > 0 {
+		if h := t.wildcard.get(host[dot+1:]); h != nil {
+			return h
 		}
 	}
 	return t.any
