@@ -1,0 +1,268 @@
+package h1
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice.dev/sluice/proxy/message"
+)
+
+// conn is a connection of a client, and the stream of the exchange that it is in.
+type conn struct {
+	server *Server
+	info   *message.Conn
+	link   link
+	set    *Settings
+	scheme string
+	idle   atomic.Bool // waits for a request
+
+	head    requestHead
+	request message.Request
+	start   time.Time // when the first byte of the request was there
+	body    *requestBody
+	said100 sync.Mutex // held while 100 Continue or a final head is written to a client that waits
+
+	answered bool
+	ending   bool // no request after this one
+	broken   bool // nothing more can be written
+	tunnel   *tunnel
+}
+
+func newConn(s *Server, nc net.Conn, info *message.Conn) *conn {
+	c := &conn{server: s, info: info, scheme: "http"}
+	c.link.nc = nc
+	c.link.buf = make([]byte, small)
+	if info.TLS != nil {
+		c.scheme = "https"
+	}
+	return c
+}
+
+func (c *conn) serve() {
+	for c.next() {
+		c.exchange()
+		if c.tunnel != nil {
+			<-c.tunnel.done
+			return
+		}
+		if !c.finish() {
+			break
+		}
+	}
+	if c.broken {
+		c.link.nc.Close()
+		return
+	}
+	c.link.part(c.set.DrainBytes, c.set.PartTimeout)
+}
+
+// next reads and parses the next head; false when there is none or it was refused.
+func (c *conn) next() bool {
+	c.set = c.server.settings()
+	c.head.reset(&c.request, c.set, c.scheme)
+	c.body, c.answered, c.ending = nil, false, false
+	if c.link.r == c.link.w && !c.await() {
+		c.broken = true
+		return false
+	}
+	c.start = time.Now()
+	n, f := c.readHead()
+	if n == 0 && !f.bad() {
+		c.refuse(fault{message.ClientGone, "the connection ended inside a request head"})
+		return false
+	}
+	if !f.bad() {
+		head := string(c.link.buf[c.link.r : c.link.r+n])
+		c.link.r += n
+		c.head.reset(&c.request, c.set, c.scheme)
+		f = c.head.parse(head)
+	}
+	if f.bad() {
+		c.refuse(f)
+		return false
+	}
+	c.ending = !c.head.persists()
+	if c.request.Length != 0 {
+		c.body = newRequestBody(c)
+		c.request.Body = c.body
+	}
+	return true
+}
+
+// await waits for the first byte of a request; false when the connection is over.
+func (c *conn) await() bool {
+	if len(c.link.buf) > small {
+		c.link.buf = make([]byte, small)
+	}
+	c.link.r, c.link.w = 0, 0
+	c.idle.Store(true)
+	defer c.idle.Store(false)
+	for {
+		c.link.limitRead(time.Now(), c.set.IdleTimeout)
+		if c.server.draining.Load() {
+			if waiting, _ := c.link.socket.peek(c.link.under()); !waiting {
+				return false
+			}
+		}
+		n, err := c.link.nc.Read(c.link.buf)
+		if n > 0 {
+			c.link.w = n
+			return true
+		}
+		if err == nil || !isTimeout(err) || c.link.due() {
+			return false
+		}
+		c.link.readBy = time.Time{} // Drain may have moved the deadline
+		_ = c.link.nc.SetReadDeadline(c.link.readBy)
+	}
+}
+
+// wake makes a connection that waits for a request look whether the server drains.
+func (c *conn) wake() {
+	if c.idle.Load() {
+		_ = c.link.nc.SetReadDeadline(past()) // a connection that cannot have one is closed
+	}
+}
+
+// readHead reads until the buffer holds a head and returns its length; 0 without a fault when the connection ended.
+func (c *conn) readHead() (int, fault) {
+	l := &c.link
+	var early lexer
+	looked, skipped := 0, false
+	for {
+		if !skipped && l.w-l.r >= 2 {
+			skipped = true
+			if l.buf[l.r] == '\r' && l.buf[l.r+1] == '\n' { // RFC 9112 §2.2
+				l.r += 2
+				early, looked = lexer{}, 0
+			}
+		}
+		n := headEnd(l.buffered(), looked)
+		if n > c.set.HeadBytes {
+			return 0, c.tooLong()
+		}
+		if n > 0 {
+			return n, fault{}
+		}
+		looked = l.w - l.r
+		if f := early.advance(l.buffered(), c.early); f.bad() {
+			return 0, f
+		}
+		if early.lines == 0 && looked > c.set.TargetBytes+maxMethod {
+			return 0, fault{message.TargetTooLong, "the request line is too long"}
+		}
+		if l.full() && !l.grow(c.set.HeadBytes) {
+			return 0, c.tooLong()
+		}
+		l.readUntil(c.headBy())
+		if err := l.fill(); err != nil {
+			if isTimeout(err) {
+				return 0, fault{message.HeadTimeout, "the request head did not arrive in time"}
+			}
+			c.broken = !errors.Is(err, io.EOF)
+			return 0, fault{}
+		}
+	}
+}
+
+func (c *conn) headBy() time.Time {
+	if c.set.HeadTimeout <= 0 {
+		return time.Time{}
+	}
+	return c.start.Add(c.set.HeadTimeout)
+}
+
+func (c *conn) tooLong() fault { return fault{message.HeadTooLarge, "the request head is too large"} }
+
+// early parses a line of a head that is not complete, so that its faults are answered at once.
+func (c *conn) early(number int, line string) fault {
+	if number == 0 {
+		return c.head.start(line)
+	}
+	return c.head.field(line)
+}
+
+// exchange runs the handler and answers for it when it did not.
+func (c *conn) exchange() {
+	if !c.handle() {
+		return
+	}
+	if !c.answered {
+		c.refuse(fault{message.NoResponse, "the handler gave no answer"})
+	}
+}
+
+// handle calls the handler; false when it panicked.
+func (c *conn) handle() (returned bool) {
+	defer func() {
+		if returned {
+			return
+		}
+		value := recover()
+		if c.server.Panic != nil {
+			c.server.Panic(value, debug.Stack())
+		}
+		if c.tunnel != nil {
+			c.tunnel.Close()
+			return
+		}
+		if c.answered {
+			c.broken, c.ending = true, true
+			c.link.cut()
+			return
+		}
+		c.refuse(fault{message.Panicked, "the handler panicked"})
+	}()
+	c.server.Handler(c)
+	return true
+}
+
+// refuse answers a request that the handler did not answer; the connection ends.
+func (c *conn) refuse(f fault) {
+	c.ending = true
+	var r *message.Response
+	if c.server.Refuse != nil {
+		r = c.server.Refuse(c.info, &Refusal{Reason: f.reason, Request: &c.request, Detail: f.detail, Start: c.start})
+	}
+	if f.reason == message.ClientGone {
+		return
+	}
+	if r == nil {
+		r = &message.Response{Status: f.reason.Status()}
+		if f.reason == message.MethodRefused {
+			r.Header.Add("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		}
+	}
+	_, _ = c.Respond(r) // a client that is gone gets no answer
+}
+
+// finish ends an exchange; true when another request may follow.
+func (c *conn) finish() bool {
+	if c.server.poison {
+		c.spoil()
+	}
+	if c.body != nil && !c.body.finish(c.set.DrainBytes) {
+		return false
+	}
+	return !c.ending && !c.broken
+}
+
+// spoil overwrites what the exchange leaves behind, so that a test sees whoever still uses it.
+func (c *conn) spoil() {
+	for i := range c.request.Header.Len() {
+		*c.request.Header.At(i) = message.Field{Name: "Poisoned", Value: "poisoned"}
+	}
+	for i := range c.link.buf[:c.link.r] {
+		c.link.buf[i] = 0xdb
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
