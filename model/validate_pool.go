@@ -50,13 +50,8 @@ func (c *check) poolShape(field at, p *Pool) {
 }
 
 func (c *check) poolServers(field at, p *Pool) {
-	if p.Service != "" {
-		if _, _, _, ok := ParseService(p.Service); !ok {
-			c.wrong(field.dot("service"), "InvalidService", fmt.Sprintf("%q names no Service", clip(p.Service)), "write namespace/name:port")
-		}
-		if len(p.Servers) > 0 {
-			c.wrong(field.dot("servers"), "InvalidPool", "servers is set beside service", "remove one of them")
-		}
+	if p.Service != "" && len(p.Servers) > 0 {
+		c.wrong(field.dot("servers"), "InvalidPool", "servers is set beside service", "remove one of them")
 	}
 	weighted, seen := 0, map[string]int{}
 	for i := range p.Servers {
@@ -107,26 +102,22 @@ func (c *check) loadBalance(field at, b *LoadBalance) {
 	}
 }
 
+// Known reports whether the load balance can be had as it is written; Validate says what is wrong where it cannot.
+func (b *LoadBalance) Known() bool {
+	return b.Policy == "" || slices.Contains(policies(), b.Policy) && (b.Policy != "headerHash" || isToken(b.HeaderHashKey))
+}
+
 // Endpoint makes the endpoint that the server's URL names. It reports false for a URL that Validate refuses.
 func (s *Server) Endpoint() (Endpoint, bool) {
 	address, host, problem, _ := s.parse()
 	if problem != "" {
 		return Endpoint{}, false
 	}
-	e := Endpoint{Address: address, Host: host, Weight: min(max(s.Weight, 0), 100), KeepHost: s.KeepHost}
-	if _, err := netip.ParseAddr(hostOf(address)); err == nil {
-		e.KeepHost = true
-	}
-	return e, true
-}
-
-func hostOf(address string) string {
-	host, _, _ := net.SplitHostPort(address) // made by JoinHostPort
-	return host
+	return Endpoint{Address: address, Host: host, Weight: min(max(s.Weight, 0), 100), KeepHost: s.KeepHost}, true
 }
 
 // parse returns the address of the server, host:port, and the Host that goes with it, or what is wrong with its URL. The Host is
-// "" where it is the address itself; a port that was not written is not sent.
+// "" where it is the address itself, which then is no name; port 80 is not part of it.
 func (s *Server) parse() (address, host, problem, mend string) {
 	const example = "write it as http://127.0.0.1:9000"
 	u, err := url.Parse(s.URL)
@@ -157,10 +148,12 @@ func (s *Server) parse() (address, host, problem, mend string) {
 		return "", "", fmt.Sprintf("%q is no host and port", clip(u.Host)), example
 	}
 	address = net.JoinHostPort(name, port)
-	if port == "80" {
-		if host = name; strings.Contains(name, ":") {
-			host = "[" + name + "]"
-		}
+	_, err = netip.ParseAddr(name)
+	switch {
+	case port == "80" && !strings.Contains(name, ":"):
+		host = name
+	case err != nil:
+		host = address
 	}
 	return address, host, "", ""
 }

@@ -101,6 +101,9 @@ func (c *check) hostRegexp(field at, kind RouterKind, text string) {
 
 func (c *check) host(field at, kind RouterKind, host string, hosts map[string]at) {
 	canonical, ok := canon.RuleHost(host)
+	if kind == HostFirst && canonical == "*" {
+		canonical = ""
+	}
 	switch {
 	case !ok && strings.Contains(host, "://"):
 		c.wrong(field, "InvalidHost", fmt.Sprintf("%q is a URL, no host", clip(host)), "write the name only")
