@@ -3,6 +3,8 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,6 +42,7 @@ func TestF12_NoFieldForgesALine(t *testing.T) {
 	}
 	evil := string(every) + "\" 200 \r\n{\"x\":1}\x1b[31m\u0085\u2028"
 	r := sample
+	r.ClientIP, r.Version = evil, evil
 	r.Method, r.Host, r.URI, r.UserAgent, r.Referer, r.ServerName, r.RequestID = evil, evil, evil, evil, evil, evil, evil
 	for name, line := range map[string][]byte{"combined": appendCombined(nil, &r), "json": appendJSON(nil, &r)} {
 		body := bytes.TrimSuffix(line, []byte("\n"))
@@ -49,7 +52,7 @@ func TestF12_NoFieldForgesALine(t *testing.T) {
 			}
 		}
 	}
-	if line := appendCombined(nil, &r); bytes.Count(line, []byte(`"`)) != bytes.Count(appendCombined(nil, &sample), []byte(`"`)) {
+	if line := appendCombined(nil, &r); bytes.Count(line, []byte("\n")) != 1 || bytes.Count(line, []byte(`"`)) != bytes.Count(appendCombined(nil, &sample), []byte(`"`)) {
 		t.Error("combined: a quote of the client's is left")
 	}
 	var fields map[string]any
@@ -113,5 +116,16 @@ func TestAllocsOfARecord(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { line = appendCombined(line[:0], &sample) }); n > 0 {
 		t.Errorf("appendCombined allocates %v times", n)
+	}
+	l, err := NewAccessLog(io.Discard, "json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if n := testing.AllocsPerRun(2000, func() {
+		l.Write(&sample)
+		runtime.Gosched() // to the goroutine that writes, as between two requests
+	}); n > 0 {
+		t.Errorf("Write allocates %v times", n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // appendCombined appends r in the combined log format of Apache and nginx, followed by what Sluice adds: request time in seconds, reason,
 // server, origin, upstream, endpoint, request id.
 func appendCombined(b []byte, r *Record) []byte {
-	b = append(b, orDash(r.ClientIP)...)
+	b = appendEscaped(b, orDash(r.ClientIP))
 	b = append(b, " - - ["...)
 	b = r.Time.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = append(b, `] "`...)
@@ -17,7 +17,7 @@ func appendCombined(b []byte, r *Record) []byte {
 	b = append(b, ' ')
 	b = appendEscaped(b, r.URI)
 	b = append(b, ' ')
-	b = append(b, r.Version...)
+	b = appendEscaped(b, r.Version)
 	b = append(b, `" `...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = append(b, ' ')

@@ -18,9 +18,35 @@ func classOf(status int) int {
 	return 0
 }
 
+// life keeps what outlives its name, such as an exchange that ends after its upstream was removed, from bringing dropped series
+// back.
+type life struct {
+	mu   sync.RWMutex
+	gone bool
+}
+
+// enter reports whether series may be made until leave is called.
+func (l *life) enter() bool {
+	l.mu.RLock()
+	if l.gone {
+		l.mu.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (l *life) leave() { l.mu.RUnlock() }
+
+func (l *life) end() {
+	l.mu.Lock()
+	l.gone = true
+	l.mu.Unlock()
+}
+
 // outcomes counts by class of status and reason. The pair that nearly every request has is resolved once; the others are
 // looked up.
 type outcomes struct {
+	life
 	vec    *prometheus.CounterVec
 	name   string
 	common [len(codes)]atomic.Pointer[prometheus.Counter] // by class, reason ok
@@ -30,17 +56,21 @@ const commonReason = "ok"
 
 func (o *outcomes) count(status int, reason string) {
 	class := classOf(status)
-	if reason != commonReason {
-		o.vec.WithLabelValues(o.name, codes[class], reason).Inc()
+	if reason == commonReason {
+		if c := o.common[class].Load(); c != nil {
+			(*c).Inc()
+			return
+		}
+	}
+	if !o.enter() {
 		return
 	}
-	c := o.common[class].Load()
-	if c == nil {
-		made := o.vec.WithLabelValues(o.name, codes[class], reason)
-		c = &made
-		o.common[class].Store(c)
+	defer o.leave()
+	c := o.vec.WithLabelValues(o.name, codes[class], reason)
+	c.Inc()
+	if reason == commonReason {
+		o.common[class].Store(&c)
 	}
-	(*c).Inc()
 }
 
 // Server is the handle of one HTTPServer.
@@ -99,9 +129,11 @@ func (s *Server) Connections(delta int) {
 
 // Handshake counts a TLS handshake by its result, one of a fixed set.
 func (s *Server) Handshake(result string) {
-	if s != nil {
-		s.handshakes.WithLabelValues(s.name, result).Inc()
+	if s == nil || !s.done.enter() {
+		return
 	}
+	defer s.done.leave()
+	s.handshakes.WithLabelValues(s.name, result).Inc()
 }
 
 // DropServer forgets the series of a server.
@@ -109,7 +141,11 @@ func (m *Metrics) DropServer(name string) {
 	if m == nil {
 		return
 	}
-	forget(m, m.servers, name)
+	s := forget(m, m.servers, name)
+	if s == nil {
+		return
+	}
+	s.done.end()
 	drop("server", name, m.requests, m.durations, m.bytes, m.inFlight, m.connections, m.handshakes)
 }
 
@@ -141,12 +177,17 @@ func (m *Metrics) Upstream(name string) *Upstream {
 	})
 }
 
+// series returns the series, nil when the upstream was dropped before it had any.
 func (u *Upstream) series() *upstreamSeries {
 	if s := u.live.Load(); s != nil {
 		return s
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if !u.done.enter() {
+		return nil
+	}
+	defer u.done.leave()
 	if s := u.live.Load(); s != nil {
 		return s
 	}
@@ -163,9 +204,12 @@ func (u *Upstream) series() *upstreamSeries {
 
 // Done records one exchange with the upstream and the time until its head.
 func (u *Upstream) Done(status int, reason string, took time.Duration) {
-	if u != nil {
-		u.done.count(status, reason)
-		u.series().took.Observe(took.Seconds())
+	if u == nil {
+		return
+	}
+	u.done.count(status, reason)
+	if s := u.series(); s != nil {
+		s.took.Observe(took.Seconds())
 	}
 }
 
@@ -178,21 +222,30 @@ func (u *Upstream) Connect(took time.Duration, ok bool) {
 	if !ok {
 		result = "failed"
 	}
-	u.m.connects.WithLabelValues(u.name, result).Inc()
-	u.series().dialing.Observe(took.Seconds())
+	if s := u.series(); s != nil && u.done.enter() {
+		s.dialing.Observe(took.Seconds())
+		u.m.connects.WithLabelValues(u.name, result).Inc()
+		u.done.leave()
+	}
 }
 
 // Retry counts an attempt after the first.
 func (u *Upstream) Retry() {
-	if u != nil {
-		u.series().retries.Inc()
+	if u == nil {
+		return
+	}
+	if s := u.series(); s != nil {
+		s.retries.Inc()
 	}
 }
 
 // Eject counts an endpoint's ejection.
 func (u *Upstream) Eject() {
-	if u != nil {
-		u.series().ejected.Inc()
+	if u == nil {
+		return
+	}
+	if s := u.series(); s != nil {
+		s.ejected.Inc()
 	}
 }
 
@@ -216,14 +269,16 @@ func (m *Metrics) DropUpstream(name string) {
 		return
 	}
 	u := forget(m, m.ups, name)
-	if u == nil || u.live.Load() == nil {
+	if u == nil {
 		return
 	}
+	u.done.end()
 	drop("upstream", name, m.attempts, m.waits, m.connects, m.dialing, m.retries, m.ejections, m.endpoints)
 }
 
 // Origin is the handle of one rule's origin.
 type Origin struct {
+	life
 	vec     *prometheus.CounterVec
 	name    string
 	classes [len(codes)]atomic.Pointer[prometheus.Counter]
@@ -243,20 +298,29 @@ func (o *Origin) Done(status int) {
 		return
 	}
 	class := classOf(status)
-	c := o.classes[class].Load()
-	if c == nil {
-		made := o.vec.WithLabelValues(o.name, codes[class])
-		c = &made
-		o.classes[class].Store(c)
+	if c := o.classes[class].Load(); c != nil {
+		(*c).Inc()
+		return
 	}
-	(*c).Inc()
+	if !o.enter() {
+		return
+	}
+	defer o.leave()
+	c := o.vec.WithLabelValues(o.name, codes[class])
+	c.Inc()
+	o.classes[class].Store(&c)
 }
 
 // DropOrigin forgets the series of an origin.
 func (m *Metrics) DropOrigin(origin string) {
-	if m == nil || forget(m, m.origin, origin) == nil {
+	if m == nil {
 		return
 	}
+	o := forget(m, m.origin, origin)
+	if o == nil {
+		return
+	}
+	o.end()
 	for _, code := range codes {
 		m.origins.DeleteLabelValues(origin, code)
 	}

@@ -84,6 +84,31 @@ func series(t *testing.T, m *Metrics, value string) (n int) {
 	return n
 }
 
+// TestLateEndsBringNothingBack ends exchanges of what was dropped while they ran.
+func TestLateEndsBringNothingBack(t *testing.T) {
+	m := New()
+	s, u, o := m.Server("late"), m.Upstream("late"), m.Origin("late")
+	m.DropServer("late")
+	m.DropUpstream("late")
+	m.DropOrigin("late")
+	s.Done(502, "connect_failed", time.Millisecond, 1, 1)
+	s.Handshake("ok")
+	s.InFlight(-1)
+	u.Done(200, "ok", time.Millisecond)
+	u.Connect(time.Millisecond, false)
+	u.Retry()
+	u.Eject()
+	u.Endpoints(1, 1)
+	o.Done(200)
+	if n := series(t, m, "late"); n != 0 {
+		t.Errorf("%d series came back", n)
+	}
+	m.Upstream("late").Done(200, "ok", time.Millisecond)
+	if series(t, m, "late") == 0 {
+		t.Error("an upstream of the same name later has no series")
+	}
+}
+
 func TestNilHandlesDoNothing(t *testing.T) {
 	var m *Metrics
 	touch(m)
