@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,7 +23,9 @@ func (t *Table[T]) Explain(r *Request) []model.Step {
 	if candidates == nil {
 		return []model.Step{host}
 	}
-	return []model.Step{host, t.explainPath(r, found, candidates)}
+	path := t.explainPath(r, found, candidates)
+	path.Origin = cmp.Or(path.Origin, host.Origin)
+	return []model.Step{host, path}
 }
 
 // explainHost returns the host step and the entries of the rules that have the host, nil when there are none.
@@ -55,7 +58,7 @@ func (t *Table[T]) explainHost(r *Request, found Found[T]) (model.Step, []*Entry
 	step.OK = true
 	step.Text = fmt.Sprintf("%d of %d rules have host %q", has, len(t.rules.Rules), r.Host)
 	if found.Entry != nil && found.Entry.Rule != nil {
-		step.Origin = found.Entry.Rule.Origin.String()
+		step.Origin = place(found.Entry.Rule.Origin)
 		step.Text += "; the one chosen is for " + hostsText(found.Entry.Rule)
 	}
 	return step, candidates
@@ -70,11 +73,11 @@ func (t *Table[T]) explainHostFirst(r *Request) (model.Step, []*Entry[T]) {
 			continue
 		}
 		if chosen != nil {
-			step.Lost = append(step.Lost, "host "+patternText(pattern)+", "+place(rule.Origin)+": less specific")
+			step.Lost = append(step.Lost, "the rule for "+patternText(pattern)+", "+place(rule.Origin)+": less specific")
 			continue
 		}
 		chosen = t.host(r.Host)
-		step.OK, step.Origin = true, rule.Origin.String()
+		step.OK, step.Origin = true, place(rule.Origin)
 		step.Text = fmt.Sprintf("host %q is answered by the rule for %s", r.Host, patternText(pattern))
 	}
 	if chosen == nil {
@@ -104,7 +107,12 @@ func (t *Table[T]) noHost(step model.Step, host string) model.Step {
 	if t.fallback != nil {
 		step.OK = true
 		step.Text += "; the fallback answers"
-		step.Origin = t.fallback.Path.Origin.String()
+		step.Origin = place(t.fallback.Path.Origin)
+		return step
+	}
+	if host == "" {
+		step.Text = "the request has no host and every rule asks for one"
+		step.Mend = "send a Host, or add a rule without host"
 		return step
 	}
 	step.Mend = "add a rule for host " + host
@@ -173,9 +181,10 @@ func (t *Table[T]) explainPath(r *Request, found Found[T], candidates []*Entry[T
 		lost = append(lost, elsewhere...)
 	}
 	step.Lost = capped(lost)
+	fits := len(lost) > len(elsewhere)
 	switch {
 	case found.Entry != nil:
-		step.Origin = found.Entry.Path.Origin.String()
+		step.Origin = place(found.Entry.Path.Origin)
 		step.Text = fmt.Sprintf("%s %s is answered by %s", r.Method, strconv.Quote(r.Path), found.Entry.name())
 		if !step.OK {
 			step.Text += ", which cannot be used"
@@ -184,9 +193,12 @@ func (t *Table[T]) explainPath(r *Request, found Found[T], candidates []*Entry[T
 	case found.Reason == message.MethodNotAllowed:
 		step.Text = fmt.Sprintf("rules match %s, but not with method %s, only %s", strconv.Quote(r.Path), r.Method, found.Allow)
 		step.Mend = "add " + r.Method + " to the methods of a rule"
+	case fits:
+		step.Text = fmt.Sprintf("rules match %s, but ask for other header fields or another query", strconv.Quote(r.Path))
+		step.Mend = "send what they ask for, or add a path without such conditions"
 	default:
-		step.Text = fmt.Sprintf("no rule of the host matches %s %s", r.Method, strconv.Quote(r.Path))
-		step.Mend = "add a path for it, or see why the others lost"
+		step.Text = fmt.Sprintf("no path of the host's rules matches %s", strconv.Quote(r.Path))
+		step.Mend = "add a path that matches it, such as " + quote(r.Path)
 	}
 	return step
 }
