@@ -4,9 +4,11 @@ package testkit
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -111,13 +113,28 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Issue returns chain and key, in PEM, for the names, valid until notAfter.
+// Issue returns chain and key (ECDSA), in PEM, for the names, valid until notAfter.
 func (a *Authority) Issue(t testing.TB, notAfter time.Time, names ...string) (chain, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a.sign(t, private, notAfter, names)
+}
+
+// IssueRSA is Issue with an RSA key.
+func (a *Authority) IssueRSA(t testing.TB, notAfter time.Time, names ...string) (chain, key []byte) {
+	t.Helper()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.sign(t, private, notAfter, names)
+}
+
+func (a *Authority) sign(t testing.TB, private crypto.Signer, notAfter time.Time, names []string) (chain, key []byte) {
+	t.Helper()
 	a.serial++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
@@ -133,8 +150,8 @@ func (a *Authority) Issue(t testing.TB, notAfter time.Time, names ...string) (ch
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	for _, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: der}, {Type: "CERTIFICATE", Bytes: a.certificate.Raw}} {
-		if err := pem.Encode(&out, block); err != nil {
+	for _, der := range [][]byte{der, a.certificate.Raw} {
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
 			t.Fatal(err)
 		}
 	}

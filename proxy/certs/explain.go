@@ -1,0 +1,67 @@
+package certs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice.dev/sluice/model"
+)
+
+// Explain says which certificate a client that asks for a server name gets, and why.
+func (s *Set) Explain(name string) []model.Step {
+	name = serverName(name)
+	e, named := s.find(name)
+	step := model.Step{Stage: "certificate", OK: e.policy.broken == ""}
+	what := "no server name is sent"
+	switch {
+	case named:
+		what = fmt.Sprintf("server name %s selects the TLS entry %s", name, e.spec.Host)
+		step.Origin = e.spec.Origin.String()
+	case name != "":
+		what = fmt.Sprintf("no TLS entry is for %s", name)
+	}
+	step.Text = what + ": " + s.served(e)
+	if e.policy.cas != nil {
+		step.Text += "; clients must present a certificate"
+	}
+	if !step.OK {
+		step.Text = what + ": handshakes are refused, " + e.policy.broken
+		step.Mend = "give one or more CA certificates in PEM"
+	}
+	return []model.Step{step}
+}
+
+// served describes the certificates that an entry presents.
+func (s *Set) served(e *entry) string {
+	var all []string
+	for _, slot := range e.slots {
+		c := slot.current.Load()
+		if c == nil {
+			all = append(all, slot.name+" cannot be used")
+			continue
+		}
+		text := fmt.Sprintf("certificate %s for %s until %s", slot.name, strings.Join(c.Leaf.DNSNames, ", "), c.Leaf.NotAfter.UTC().Format(time.DateOnly))
+		if s.store.settings.Now().After(c.Leaf.NotAfter) {
+			text += " (expired)"
+		}
+		all = append(all, text)
+	}
+	if !usable(e) {
+		if e != s.fallback && usable(s.fallback) {
+			all = append(all, "the default certificate stands in: "+s.served(s.fallback))
+		} else {
+			all = append(all, "the self-signed default certificate stands in")
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func usable(e *entry) bool {
+	for _, slot := range e.slots {
+		if slot.current.Load() != nil {
+			return true
+		}
+	}
+	return false
+}
