@@ -27,7 +27,7 @@ func explained(table *Table[string], request string) []string {
 
 func TestExplain(t *testing.T) {
 	at := func(field string) model.Origin {
-		return model.Origin{Key: model.Key{Kind: "Ingress", Namespace: "shop", Name: "web"}, Field: field}
+		return model.Origin{Key: model.Key{Kind: "HTTPServer", Namespace: "shop", Name: "web"}, Field: field}
 	}
 	rule := &model.Rule{Origin: at("rules[0]"), Paths: []*model.Path{
 		{Exact: "/cart", Methods: []string{"POST"}, Origin: at("paths[0]")},
@@ -41,38 +41,38 @@ func TestExplain(t *testing.T) {
 		"a.shop.test": rule, "*.shop.test": {Origin: at("rules[1]")}, "": {Origin: at("rules[2]")},
 	})}
 	table := compiled(t, rs)
-	lessHosts := []string{`  the rule for "*.shop.test", Ingress shop/web rules[1]: less specific`, `  the rule for every host, Ingress shop/web rules[2]: less specific`}
-	hostLine := `host true: host "a.shop.test" is answered by the rule for "a.shop.test" [Ingress shop/web rules[0]]`
+	lessHosts := []string{`  the rule for "*.shop.test", HTTPServer shop/web rules[1]: less specific`, `  the rule for every host, HTTPServer shop/web rules[2]: less specific`}
+	hostLine := `host true: host "a.shop.test" is answered by the rule for "a.shop.test" [HTTPServer shop/web rules[0]]`
 	for _, c := range []struct {
 		request string
 		want    []string
 	}{
 		{"GET a.shop.test/cart/items/1", []string{
-			`path true: GET "/cart/items/1" is answered by pathElementPrefix "/cart/items", Ingress shop/web paths[1] [Ingress shop/web paths[1]]`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[2]: the header fields do not fit: X-Env`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[3]: shorter`,
-			`  pathElementPrefix "/", Ingress shop/web paths[4]: the query does not fit: all of q, r`,
+			`path true: GET "/cart/items/1" is answered by pathElementPrefix "/cart/items", HTTPServer shop/web paths[1] [HTTPServer shop/web paths[1]]`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[2]: the header fields do not fit: X-Env`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[3]: shorter`,
+			`  pathElementPrefix "/", HTTPServer shop/web paths[4]: the query does not fit: all of q, r`,
 		}},
 		{"POST a.shop.test/cart?q=1&r=1", []string{
-			`path true: POST "/cart" is answered by path "/cart", Ingress shop/web paths[0] [Ingress shop/web paths[0]]`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[2]: the header fields do not fit: X-Env`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[3]: less specific than an exact path`,
-			`  pathElementPrefix "/", Ingress shop/web paths[4]: less specific than an exact path`,
+			`path true: POST "/cart" is answered by path "/cart", HTTPServer shop/web paths[0] [HTTPServer shop/web paths[0]]`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[2]: the header fields do not fit: X-Env`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[3]: less specific than an exact path`,
+			`  pathElementPrefix "/", HTTPServer shop/web paths[4]: less specific than an exact path`,
 		}},
 		{"GET a.shop.test/cart", []string{
-			`path true: GET "/cart" is answered by pathElementPrefix "/cart", Ingress shop/web paths[3] [Ingress shop/web paths[3]]`,
-			`  path "/cart", Ingress shop/web paths[0]: method GET is not among POST`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[2]: the header fields do not fit: X-Env`,
-			`  pathElementPrefix "/", Ingress shop/web paths[4]: the query does not fit: all of q, r`,
+			`path true: GET "/cart" is answered by pathElementPrefix "/cart", HTTPServer shop/web paths[3] [HTTPServer shop/web paths[3]]`,
+			`  path "/cart", HTTPServer shop/web paths[0]: method GET is not among POST`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[2]: the header fields do not fit: X-Env`,
+			`  pathElementPrefix "/", HTTPServer shop/web paths[4]: the query does not fit: all of q, r`,
 		}},
 		{"GET a.shop.test/none", []string{
-			`path false: rules match "/none", but ask for other header fields or another query [Ingress shop/web rules[0]]`,
-			`  pathElementPrefix "/", Ingress shop/web paths[4]: the query does not fit: all of q, r`,
-			`  path "/cart", Ingress shop/web paths[0]: the path does not match`,
-			`  pathElementPrefix "/cart/items", Ingress shop/web paths[1]: the path does not match`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[2]: the path does not match`,
-			`  pathElementPrefix "/cart", Ingress shop/web paths[3]: the path does not match`,
-			`  path "/put", Ingress shop/web paths[5]: the path does not match`,
+			`path false: rules match "/none", but ask for other header fields or another query [HTTPServer shop/web rules[0]]`,
+			`  pathElementPrefix "/", HTTPServer shop/web paths[4]: the query does not fit: all of q, r`,
+			`  path "/cart", HTTPServer shop/web paths[0]: the path does not match`,
+			`  pathElementPrefix "/cart/items", HTTPServer shop/web paths[1]: the path does not match`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[2]: the path does not match`,
+			`  pathElementPrefix "/cart", HTTPServer shop/web paths[3]: the path does not match`,
+			`  path "/put", HTTPServer shop/web paths[5]: the path does not match`,
 			`  mend: send what they ask for, or add a path without such conditions`,
 		}},
 	} {

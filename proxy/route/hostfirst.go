@@ -71,7 +71,7 @@ func newHostTable[T any](pattern string, rule *model.Rule, attach func(*model.Ru
 			"write a name, or *. and a name")
 		return &hostTable[T]{problems: c.problems}
 	}
-	paths := c.paths(rule, 0)
+	paths := c.paths(rule, "")
 	h := &hostTable[T]{entries: make([]Entry[T], len(paths))}
 	matchers := make([]*matcher, len(paths))
 	for i, p := range paths {

@@ -87,7 +87,8 @@ func (m *matcher) allowsMethod(method string) bool {
 
 // compiler compiles paths and gathers what is wrong with them.
 type compiler struct {
-	radix    bool // Exact is a pattern
+	radix    bool  // Exact is a pattern
+	terms    terms // of the path that is being compiled
 	problems []model.Problem
 	before   map[string]*expression // of the last table, by text; may be nil
 	now      map[string]*expression // nil: do not gather
@@ -98,24 +99,27 @@ func (c *compiler) add(at model.Origin, reason, message, mend string) {
 }
 
 // path compiles one path. What is wrong with it becomes a problem and makes the matcher broken.
-func (c *compiler) path(path *model.Path, at model.Origin) *matcher {
-	before := len(c.problems)
-	field := func(name string) model.Origin { return model.Origin{Key: at.Key, Field: join(at.Field, name)} }
-	t := &terms{methods: path.Methods, allow: joinMethods(path.Methods)}
+func (c *compiler) path(at spot) *matcher {
+	before, path := len(c.problems), at.path
+	t := &c.terms
+	*t = terms{methods: path.Methods, allow: joinMethods(path.Methods)}
 	m := &matcher{terms: t}
-	c.pattern(m, path, field)
-	t.headers = conditions{c.conditions(path.Headers, "headers", field), path.MatchAllHdr}
-	t.queries = conditions{c.conditions(path.Queries, "queries", field), path.MatchAllQuery}
+	c.pattern(m, at)
+	t.headers = conditions{c.conditions(path.Headers, "headers", at), path.MatchAllHdr}
+	t.queries = conditions{c.conditions(path.Queries, "queries", at), path.MatchAllQuery}
 	m.plain = len(t.methods) == 0 && len(t.headers.list) == 0 && len(t.queries.list) == 0
 	if m.kind != nowherePath && m.kind != unknownPath && path.RewriteTarget != "" {
 		var wrong string
 		if t.rewrite, wrong = newRewrite(m, path.RewriteTarget); wrong != "" {
-			c.add(field("rewriteTarget"), "InvalidRewrite", "rewriteTarget "+quote(path.RewriteTarget)+" "+wrong, "")
+			c.add(at.origin("rewriteTarget"), "InvalidRewrite", "rewriteTarget "+quote(path.RewriteTarget)+" "+wrong, "")
 		}
 	}
 	m.broken = len(c.problems) > before
 	if m.plain && t.segments == nil && t.expression == nil && path.RewriteTarget == "" {
 		m.terms = &noTerms
+	} else {
+		kept := *t
+		m.terms = &kept
 	}
 	return m
 }
@@ -124,7 +128,8 @@ func (c *compiler) path(path *model.Path, at model.Origin) *matcher {
 var noTerms terms
 
 // pattern fills in the path pattern of m.
-func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) model.Origin) {
+func (c *compiler) pattern(m *matcher, at spot) {
+	path := at.path
 	type way struct {
 		name, text string
 		compile    func(c *compiler, m *matcher, text string) (wrong, mend string)
@@ -144,7 +149,7 @@ func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) mode
 			continue
 		}
 		if set {
-			c.add(field(w.name), "InvalidPath", w.name+" is set beside another pattern of the same path", "set one of path, pathPrefix, pathElementPrefix and pathRegexp")
+			c.add(at.origin(w.name), "InvalidPath", w.name+" is set beside another pattern of the same path", "set one of path, pathPrefix, pathElementPrefix and pathRegexp")
 			continue
 		}
 		set = true
@@ -153,7 +158,7 @@ func (c *compiler) pattern(m *matcher, path *model.Path, field func(string) mode
 			if w.name == "pathRegexp" {
 				reason = "InvalidRegexp"
 			}
-			c.add(field(w.name), reason, w.name+" "+quote(w.text)+" "+wrong, mend)
+			c.add(at.origin(w.name), reason, w.name+" "+quote(w.text)+" "+wrong, mend)
 		}
 	}
 }
@@ -234,21 +239,21 @@ func (c *compiler) regexp(m *matcher, text string) (wrong, mend string) {
 	return "", ""
 }
 
-func (c *compiler) conditions(matches []model.Match, name string, field func(string) model.Origin) []condition {
+func (c *compiler) conditions(matches []model.Match, name string, at spot) []condition {
 	var list []condition
 	for i, match := range matches {
 		one := condition{key: match.Key, values: match.Values}
-		at := item(name, i)
+		field := item(name, i)
 		switch {
 		case match.Key == "":
-			c.add(field(at+".key"), "InvalidMatch", "the condition has no key", "name the header field or query parameter")
+			c.add(at.origin(field+".key"), "InvalidMatch", "the condition has no key", "name the header field or query parameter")
 		case len(match.Values) == 0 && match.Regexp == "":
-			c.add(field(at), "InvalidMatch", "the condition on "+quote(match.Key)+" has neither values nor regexp", "set one of them; regexp: .* takes every value")
+			c.add(at.origin(field), "InvalidMatch", "the condition on "+quote(match.Key)+" has neither values nor regexp", "set one of them; regexp: .* takes every value")
 		}
 		if match.Regexp != "" {
 			re, err := expressionOf(match.Regexp)
 			if err != nil {
-				c.add(field(at+".regexp"), "InvalidRegexp", "regexp "+err.Error(), "")
+				c.add(at.origin(field+".regexp"), "InvalidRegexp", "regexp "+err.Error(), "")
 			}
 			one.re = re
 		}

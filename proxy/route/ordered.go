@@ -118,7 +118,7 @@ func (t *Table[T]) compileRules(prev *Table[T], attach func(*model.Rule, *model.
 			continue
 		}
 		hosts := b.addRule(i, rule)
-		paths := c.paths(rule, i)
+		paths := c.paths(rule, item("rules", i))
 		for _, p := range paths {
 			p.m.order = int32(len(t.entries))
 			byRule[i] = append(byRule[i], p.m)
@@ -134,12 +134,13 @@ type compiledPath struct {
 	m    *matcher
 }
 
-// paths compiles the paths of rule i and puts them in order of precedence.
-func (c *compiler) paths(rule *model.Rule, i int) []compiledPath {
+// paths compiles the paths of a rule and puts them in order of precedence. at is the field of the rule, where it does not say
+// itself.
+func (c *compiler) paths(rule *model.Rule, at string) []compiledPath {
 	all := make([]compiledPath, 0, len(rule.Paths))
 	for j, path := range rule.Paths {
 		if path != nil {
-			all = append(all, compiledPath{path, c.path(path, pathOrigin(rule, path, item("rules", i), j))})
+			all = append(all, compiledPath{path, c.path(spot{rule, at, path, j})})
 		}
 	}
 	if c.radix {

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"strconv"
 
 	"sluice.dev/sluice/model"
@@ -35,18 +36,23 @@ func ruleOrigin(rule *model.Rule, i int) model.Origin {
 	return origin
 }
 
-// pathOrigin is where path j of a rule came from, by its own word or by its place behind at, the place of the rule.
-func pathOrigin(rule *model.Rule, path *model.Path, at string, j int) model.Origin {
-	if path.Origin.Field != "" {
-		return path.Origin
+// spot is the place of a path in its rule set; its origin is worked out only for a problem.
+type spot struct {
+	rule  *model.Rule // nil for the fallback
+	rules string      // the field of the rule, where it does not say itself
+	path  *model.Path
+	index int
+}
+
+// origin is where a field of the path came from, by the path's own word or by its place.
+func (s spot) origin(field string) model.Origin {
+	origin := s.path.Origin
+	if s.rule != nil && origin.Field == "" {
+		if origin.Key == (model.Key{}) {
+			origin.Key = s.rule.Origin.Key
+		}
+		origin.Field = join(cmp.Or(s.rule.Origin.Field, s.rules), item("paths", s.index))
 	}
-	origin := path.Origin
-	if origin.Key == (model.Key{}) {
-		origin.Key = rule.Origin.Key
-	}
-	if rule.Origin.Field != "" {
-		at = rule.Origin.Field
-	}
-	origin.Field = join(at, item("paths", j))
+	origin.Field = join(origin.Field, field)
 	return origin
 }

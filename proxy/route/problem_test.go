@@ -151,14 +151,14 @@ func TestG10_BrokenPathAnswers500(t *testing.T) {
 }
 
 func TestProblemsNameTheirOrigin(t *testing.T) {
-	key := model.Key{Kind: "Ingress", Namespace: "n", Name: "i"}
+	key := model.Key{Kind: "HTTPServer", Namespace: "n", Name: "i"}
 	for _, c := range []struct {
 		rule, path model.Origin
 		want       string
 	}{
-		{model.Origin{}, model.Origin{Key: key, Field: "spec.rules[3].http.paths[1]"}, "Ingress n/i spec.rules[3].http.paths[1].pathRegexp"},
-		{model.Origin{Key: key, Field: "rules[7]"}, model.Origin{}, "Ingress n/i rules[7].paths[0].pathRegexp"},
-		{model.Origin{Key: key}, model.Origin{}, "Ingress n/i rules[0].paths[0].pathRegexp"},
+		{model.Origin{}, model.Origin{Key: key, Field: "rules[3].paths[1]"}, "HTTPServer n/i rules[3].paths[1].pathRegexp"},
+		{model.Origin{Key: key, Field: "rules[7]"}, model.Origin{}, "HTTPServer n/i rules[7].paths[0].pathRegexp"},
+		{model.Origin{Key: key}, model.Origin{}, "HTTPServer n/i rules[0].paths[0].pathRegexp"},
 	} {
 		rule := &model.Rule{Origin: c.rule, Paths: []*model.Path{{Regexp: "(", Origin: c.path}}}
 		_, problems := Compile(&model.RuleSet{Rules: []*model.Rule{rule}}, nil, backend)

@@ -88,7 +88,7 @@ func newFallback[T any](path *model.Path, attach func(*model.Rule, *model.Path) 
 	all := *path
 	all.Exact, all.Prefix, all.ElementPrefix, all.Regexp = "", "", "", ""
 	c := compiler{}
-	return &Entry[T]{Path: path, Target: attach(nil, path), m: c.path(&all, model.Origin{})}
+	return &Entry[T]{Path: path, Target: attach(nil, path), m: c.path(spot{path: &all})}
 }
 
 func (t *Table[T]) allProblems() []model.Problem {
