@@ -127,6 +127,6 @@ func (c *check) certificates(s *HTTPServer) {
 	case s.HTTPS && len(all) == 0 && s.TLSSet == "":
 		c.doubt("https", "CertificateMissing", "the server has no certificate, so clients get a self-signed one", "set certBase64 and keyBase64, or certs and keys")
 	case !s.HTTPS && len(all) > 0:
-		c.doubt("https", "Unused", "the server has certificates, but no TLS", "set https: true, or remove them")
+		c.doubt(at(all[0].Origin.Field), "Unused", "the server has a certificate, but no TLS", "set https: true, or remove them")
 	}
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -18,8 +19,19 @@ type Meta struct {
 // Duration is a time.Duration written as text, such as 1.5s.
 type Duration time.Duration
 
+// String is the shortest text form: 1m, not 1m0s.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	for _, zero := range []string{"0s", "0m"} {
+		if short, found := strings.CutSuffix(text, zero); found && short != "" && !strings.HasSuffix(short, "-") && strings.ContainsAny(short[len(short)-1:], "mh") {
+			text = short
+		}
+	}
+	return text
+}
+
 // MarshalJSON writes the text form.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // UnmarshalJSON reads the text form.
 func (d *Duration) UnmarshalJSON(raw []byte) error {

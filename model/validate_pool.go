@@ -95,8 +95,10 @@ func (c *check) loadBalance(field at, b *LoadBalance) {
 		c.wrong(field.dot("policy"), "NotInThisVersion", "not in this version: load-balance policy "+b.Policy, "use "+strings.Join(policies(), ", "))
 	case b.Policy != "" && !slices.Contains(policies(), b.Policy):
 		c.wrong(field.dot("policy"), "InvalidPolicy", fmt.Sprintf("load-balance policy %q is not known", clip(b.Policy)), didYouMean(b.Policy, policies()))
+	case b.Policy == "headerHash" && b.HeaderHashKey == "":
+		c.wrong(field.dot("headerHashKey"), "HeaderMissing", "headerHash needs to know which header", "set headerHashKey to its name")
 	case b.Policy == "headerHash" && !isToken(b.HeaderHashKey):
-		c.wrong(field.dot("headerHashKey"), "InvalidHeader", fmt.Sprintf("headerHash needs the name of a header, not %q", clip(b.HeaderHashKey)), "name one")
+		c.wrong(field.dot("headerHashKey"), "InvalidHeader", fmt.Sprintf("%q is no header name", clip(b.HeaderHashKey)), "use letters, digits and -")
 	case b.Policy != "headerHash" && b.HeaderHashKey != "":
 		c.doubt(field.dot("headerHashKey"), "Unused", "headerHashKey is used by policy headerHash only", "set the policy, or remove it")
 	}

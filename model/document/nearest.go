@@ -25,22 +25,23 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// extended finds a name that only lacks, or has too much of, a beginning or an end: the only one that does.
+// extended finds a name that only lacks, or has too much of, a beginning or an end. Of several it is the one that has most in
+// common, if there is just one.
 func extended(name string, known []string) string {
-	found := ""
+	found, most := "", 2
 	for _, candidate := range known {
-		lower := strings.ToLower(candidate)
-		short, long := name, lower
+		short, long := name, strings.ToLower(candidate)
 		if len(short) > len(long) {
 			short, long = long, short
 		}
-		if len(short) < 3 || !strings.HasPrefix(long, short) && !strings.HasSuffix(long, short) {
+		if len(short) < most || !strings.HasPrefix(long, short) && !strings.HasSuffix(long, short) {
 			continue
 		}
-		if found != "" {
-			return ""
+		if len(short) == most {
+			found = ""
+			continue
 		}
-		found = candidate
+		found, most = candidate, len(short)
 	}
 	return found
 }
