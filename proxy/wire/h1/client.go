@@ -17,14 +17,18 @@ type Client struct {
 	link link
 	set  *ClientSettings
 
-	head responseHead
-	body responseBody
+	head   responseHead
+	body   responseBody
+	out    outlet // the request, until it is written
+	direct direct
+	held   bool // out is to be written by Receive
 
 	method  string
 	upgrade string
 	peer    Peer
 	sender  *sender // of a request body that is not written by Send
 
+	used            bool // not for the first time
 	wrote, received bool
 	inExchange      bool // a response is owed or being read
 	persists        bool

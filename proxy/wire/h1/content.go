@@ -303,7 +303,7 @@ func (b *content) trailers(buf []byte) (used int, err error) {
 		if f.bad() {
 			return 0, &errMalformed{f.detail}
 		}
-		if mayTrail(name) && hasElement(b.announced, name) {
+		if MayTrail(name) && hasElement(b.announced, name) {
 			b.trailer.Add(name, value)
 		}
 		rest = after

@@ -1,6 +1,7 @@
 package h1
 
 import (
+	"errors"
 	"io"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ type outlet struct {
 	out     []byte // not written yet
 	sent    int64  // bytes of content written
 	wrote   bool   // something
+	hold    bool   // leave a message in out that fits, for the owner to write
 
 	page *[pageSize]byte
 	bulk *[bulkSize]byte // while the body comes fast
@@ -25,6 +27,11 @@ type errWrite struct{ err error }
 
 func (e *errWrite) Error() string { return e.err.Error() }
 func (e *errWrite) Unwrap() error { return e.err }
+
+func isWrite(err error) bool {
+	var write *errWrite
+	return errors.As(err, &write)
+}
 
 const (
 	chunkBefore = len("ffff\r\n")
@@ -37,8 +44,11 @@ func (o *outlet) open() {
 	o.out = o.page[:0]
 }
 
-// close gives the buffers back; with poison, spoilt.
+// close gives the buffers back; with poison, spoilt. It may be called twice.
 func (o *outlet) close(poison bool) {
+	if o.page == nil {
+		return
+	}
 	if poison {
 		for i := range o.page {
 			o.page[i] = 0xdb
@@ -64,7 +74,7 @@ func (o *outlet) flush() error {
 	return nil
 }
 
-// body writes the content of b behind what out holds, and all of out. length is the declared length for byLength; trailer names the trailer
+// body writes the content of b behind what out holds, and all of out unless that is on hold. length is the declared length for byLength; trailer names the trailer
 // fields that may follow chunks. An error is an *errWrite or the body's own.
 func (o *outlet) body(b message.Body, kind framing, length int64, trailer string) error {
 	ready, _ := b.(message.Ready)
@@ -87,6 +97,10 @@ func (o *outlet) body(b message.Body, kind framing, length int64, trailer string
 			over, err = false, io.ErrUnexpectedEOF
 		case over && kind == byChunks:
 			o.end(b, trailer)
+		}
+		if over && o.hold && !o.wrote {
+			o.sent += int64(n)
+			return nil
 		}
 		full := len(o.out) > cap(o.out)-chunkAfter-chunkBefore
 		if e := o.flush(); e != nil {
@@ -163,7 +177,7 @@ func (o *outlet) end(b message.Body, trailer string) {
 func (o *outlet) trailers(h *message.Header, announced string) {
 	for i := range h.Len() {
 		f := h.At(i)
-		if mayTrail(f.Name) && hasElement(announced, f.Name) && isToken(f.Name) && isValue(f.Value) {
+		if MayTrail(f.Name) && hasElement(announced, f.Name) && isToken(f.Name) && isValue(f.Value) {
 			o.out = appendField(o.out, f.Name, f.Value)
 		}
 	}

@@ -17,6 +17,12 @@ func (c *Client) receiveHead(r *message.Response, timeout time.Duration) error {
 	wait := waiter{c: c, start: time.Now(), timeout: timeout}
 	early := lexer{response: true}
 	looked := 0
+	if c.held {
+		if err := c.sendHeld(&wait); err != nil {
+			return explainRead(err)
+		}
+		c.received = l.w > 0
+	}
 	for {
 		n := headEnd(l.buffered(), looked)
 		if n > c.set.HeadBytes || n == 0 && l.w-l.r >= c.set.HeadBytes {

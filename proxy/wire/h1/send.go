@@ -2,6 +2,7 @@ package h1
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -10,50 +11,112 @@ import (
 	"sluice.dev/sluice/proxy/message"
 )
 
-// Send sends a request, with host as its Host field. What is ready of the body is written along with the head; the rest, if any, from a goroutine that Receive and the
-// response body watch over. The error is nil when it is not certain that the origin got nothing: Receive tells then.
+// Send sends a request, with host as its Host field. A request without a body, or with one that is ready and small, is sent at the latest by
+// Receive; the body of another is written from a goroutine that Receive and the response body watch over. An error says that
+// nothing was sent, or is the request body's *message.BodyError; what happens to a request on its way shows in Receive.
 func (c *Client) Send(r *message.Request, host string) error {
 	c.method, c.upgrade = r.Method, r.Upgrade
-	c.sender, c.peer = nil, nil
+	c.sender, c.peer, c.held = nil, nil, false
 	c.wrote, c.received, c.persists = false, false, false
-	if c.link.r != c.link.w || c.broken.Load() {
-		return &Error{message.UpstreamReset, errors.New("send request: the connection is not fit for another request")}
-	}
 	if !isToken(r.Method) || !validTarget(r) || !isValue(host) {
 		return &Error{message.FilterBroken, errors.New("send request: its method, target or host cannot be written")}
 	}
-	c.inExchange = true
-	o := outlet{link: &c.link, timeout: c.set.WriteTimeout}
-	o.open()
+	poll := c.direct.open(c.link.nc)
+	if c.link.r != c.link.w || c.broken.Load() || c.used && !poll && c.Stale() {
+		return c.unfit()
+	}
+	c.used, c.inExchange = true, true
+	c.out = outlet{link: &c.link, timeout: c.set.WriteTimeout, hold: poll}
+	c.out.open()
 	kind, trailer := byLength, ""
 	if r.Body != nil && r.Length < 0 {
 		kind, trailer = byChunks, announce(r.Trailer, &r.Header)
 	}
-	o.out = appendRequest(o.out, r, host, trailer)
-	if r.Body == nil || r.Length == 0 {
-		defer o.close(false)
-		return c.sent(&o, o.flush())
-	}
-	if ready, ok := r.Body.(message.Ready); ok && !r.Expect {
-		if n, end := ready.Ready(); end && n <= bulkSize {
-			defer o.close(false)
-			return c.sent(&o, o.body(r.Body, kind, r.Length, trailer))
+	c.out.out = appendRequest(c.out.out, r, host, trailer)
+	var err error
+	switch {
+	case r.Body == nil || r.Length == 0:
+		if !poll {
+			err = c.out.flush()
 		}
+	case inline(r):
+		err = c.out.body(r.Body, kind, r.Length, trailer)
+	default:
+		return c.sendLater(r, kind, trailer)
 	}
-	return c.sendLater(&o, r, kind, trailer)
+	c.held = err == nil && len(c.out.out) > 0
+	if c.held {
+		return nil
+	}
+	defer c.out.close(false)
+	return c.sent(err)
+}
+
+// inline reports whether a request body is there completely and small.
+func inline(r *message.Request) bool {
+	ready, ok := r.Body.(message.Ready)
+	if !ok || r.Expect {
+		return false
+	}
+	n, end := ready.Ready()
+	return end && n <= bulkSize
+}
+
+func (c *Client) unfit() error {
+	c.Close()
+	return &Error{message.UpstreamReset, errors.New("send request: the origin has closed the connection or sent what nobody asked for")}
+}
+
+// sendHeld writes what Send left and reads the start of the answer. l's buffer is empty.
+func (c *Client) sendHeld(wait *waiter) error {
+	c.held = false
+	wait.limit(wait.start)
+	c.link.r, c.link.w = 0, 0
+	d := &c.direct
+	defer c.out.close(false)
+	d.exchange(&c.out, c.link.buf)
+	c.wrote = d.written > 0
+	switch d.phase {
+	case looking: // nothing was done: a deadline was still set from before, or the connection is closed
+		return c.sendPlainly(c.out.out)
+	case stale:
+		return c.unfit()
+	case writing:
+		if d.err != nil && !c.wrote {
+			return &Error{message.UpstreamReset, fmt.Errorf("send request: %w", d.err)}
+		}
+		return c.sendPlainly(c.out.out[d.written:])
+	}
+	if d.n > 0 {
+		c.link.w = d.n
+		return nil
+	}
+	if d.err == nil {
+		d.err = io.EOF
+	}
+	return wait.again(d.err)
+}
+
+// sendPlainly writes a request or the rest of one.
+func (c *Client) sendPlainly(rest []byte) error {
+	n, err := c.link.write(rest, c.set.WriteTimeout)
+	c.wrote = c.wrote || n > 0
+	if err != nil && !c.wrote {
+		return &Error{message.UpstreamReset, fmt.Errorf("send request: %w", err)}
+	}
+	return nil // when the origin closed early, its answer may be there to read
 }
 
 // sent explains how sending inline ended.
-func (c *Client) sent(o *outlet, err error) error {
-	c.wrote = o.wrote
-	var write *errWrite
+func (c *Client) sent(err error) error {
+	c.wrote = c.out.wrote
 	switch {
 	case err == nil:
 		return nil
-	case !errors.As(err, &write):
+	case !isWrite(err):
 		c.abort()
 		return err
-	case o.wrote:
+	case c.wrote:
 		c.sender = brokenSender() // the origin may have answered before it closed
 		return nil
 	}
@@ -62,16 +125,17 @@ func (c *Client) sent(o *outlet, err error) error {
 }
 
 // sendLater writes the head and leaves the body to a goroutine.
-func (c *Client) sendLater(o *outlet, r *message.Request, kind framing, trailer string) error {
-	if err := o.flush(); err != nil {
-		defer o.close(false)
-		return c.sent(o, err)
+func (c *Client) sendLater(r *message.Request, kind framing, trailer string) error {
+	if err := c.out.flush(); err != nil {
+		defer c.out.close(false)
+		return c.sent(err)
 	}
 	c.wrote = true
 	s := &sender{c: c, done: make(chan struct{}), goOn: make(chan bool, 1)}
 	c.sender = s
 	body, length, expect := r.Body, r.Length, r.Expect
-	out := *o
+	out := c.out // from here on the goroutine's
+	c.out, out.hold = outlet{}, false
 	go func() {
 		defer close(s.done)
 		defer out.close(false)
@@ -130,12 +194,11 @@ func (s *sender) proceed(goOn bool) {
 
 // end records how the sender ended. When the request body broke off, the origin is cut off.
 func (s *sender) end(err error) {
-	var write *errWrite
 	s.mu.Lock()
 	s.over = true
 	switch {
 	case err == nil:
-	case errors.As(err, &write):
+	case isWrite(err):
 		s.err = err
 	default:
 		if errors.Is(err, io.ErrUnexpectedEOF) {

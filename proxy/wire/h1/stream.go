@@ -152,8 +152,7 @@ func (c *conn) ended(err error, kind framing) error {
 	if err == nil {
 		return nil
 	}
-	var write *errWrite
-	if errors.As(err, &write) {
+	if isWrite(err) {
 		return c.gone(err)
 	}
 	c.broken, c.ending = true, true

@@ -16,8 +16,8 @@ var neverTrails = [...]string{
 	"x-http-method-override", "true-client-ip", "client-", "ssl-client-", "cf-connecting-ip",
 }
 
-// mayTrail reports whether a trailer field of that name is passed on. Names with _ never are, and . counts as -.
-func mayTrail(name string) bool {
+// MayTrail reports whether a trailer field of that name is passed on. Names with _ never are, and . counts as -.
+func MayTrail(name string) bool {
 	if strings.IndexByte(name, '_') >= 0 {
 		return false
 	}
@@ -68,7 +68,7 @@ func announce(announced string, h *message.Header) string {
 	for n := 0; more && n < maxAnnounced; n++ {
 		var name string
 		name, rest, more = nextElement(rest)
-		if isToken(name) && mayTrail(name) && !standsIn(h, name) && !hasElement(allowed, name) {
+		if isToken(name) && MayTrail(name) && !standsIn(h, name) && !hasElement(allowed, name) {
 			allowed = join(allowed, name)
 		}
 	}
