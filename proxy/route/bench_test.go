@@ -63,8 +63,13 @@ var pathSorts = []struct {
 	kind model.RouterKind
 	sort string
 }{
-	{model.HostFirst, "exact"}, {model.HostFirst, "element"}, {model.HostFirst, "prefix"}, {model.HostFirst, "regexp"},
-	{model.Ordered, "prefix"}, {model.RadixTree, "pattern"}, {model.RadixTree, "prefix"},
+	{model.HostFirst, "exact"},
+	{model.HostFirst, "element"},
+	{model.HostFirst, "prefix"},
+	{model.HostFirst, "regexp"},
+	{model.Ordered, "prefix"},
+	{model.RadixTree, "pattern"},
+	{model.RadixTree, "prefix"},
 }
 
 func TestLookupAllocatesNothing(t *testing.T) {

@@ -17,9 +17,16 @@ func FuzzLookup(f *testing.F) {
 	f.Add("/", "", "", "/", "")
 	f.Fuzz(func(t *testing.T, pattern, expression, host, rawPath, rawHost string) {
 		rule := &model.Rule{Host: host, HostRegexp: host, Paths: []*model.Path{
-			{Exact: pattern, Methods: []string{"POST"}}, {Exact: pattern, RewriteTarget: pattern}, {Regexp: expression, RewriteTarget: expression}, {ElementPrefix: pattern},
-			{Prefix: pattern, Queries: []model.Match{{Key: pattern, Regexp: expression}}}, {Prefix: expression},
-			{Exact: rawPath}, {ElementPrefix: rawPath}, {Exact: rawPath + "/x"}, {Prefix: rawPath},
+			{Exact: pattern, Methods: []string{"POST"}},
+			{Exact: pattern, RewriteTarget: pattern},
+			{Regexp: expression, RewriteTarget: expression},
+			{ElementPrefix: pattern},
+			{Prefix: pattern, Queries: []model.Match{{Key: pattern, Regexp: expression}}},
+			{Prefix: expression},
+			{Exact: rawPath},
+			{ElementPrefix: rawPath},
+			{Exact: rawPath + "/x"},
+			{Prefix: rawPath},
 		}}
 		r := &Request{Method: "GET"}
 		var ok bool

@@ -149,7 +149,8 @@ func (c *compiler) pattern(m *matcher, at spot) {
 			continue
 		}
 		if set {
-			c.add(at.origin(w.name), "InvalidPath", w.name+" is set beside another pattern of the same path", "set one of path, pathPrefix, pathElementPrefix and pathRegexp")
+			c.add(at.origin(w.name), "InvalidPath", w.name+" is set beside another pattern of the same path",
+				"set one of path, pathPrefix, pathElementPrefix and pathRegexp")
 			continue
 		}
 		set = true
@@ -248,7 +249,8 @@ func (c *compiler) conditions(matches []model.Match, name string, at spot) []con
 		case match.Key == "":
 			c.add(at.origin(field+".key"), "InvalidMatch", "the condition has no key", "name the header field or query parameter")
 		case len(match.Values) == 0 && match.Regexp == "":
-			c.add(at.origin(field), "InvalidMatch", "the condition on "+quote(match.Key)+" has neither values nor regexp", "set one of them; regexp: .* takes every value")
+			c.add(at.origin(field), "InvalidMatch", "the condition on "+quote(match.Key)+" has neither values nor regexp",
+				"set one of them; regexp: .* takes every value")
 		}
 		if match.Regexp != "" {
 			re, err := expressionOf(match.Regexp)

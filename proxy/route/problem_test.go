@@ -137,8 +137,14 @@ func TestG10_BrokenPathAnswers500(t *testing.T) {
 			t.Errorf("%s: problems %v", rs.Kind, problems)
 		}
 		lookups(t, table, []lookupCase{
-			{"GET h/v2", "", "filter_broken"}, {"GET h/v1", "", "good"}, {"GET h/h", "", "filter_broken"}, {"GET h/h2", "", "good"},
-			{"GET h/r", "", "filter_broken"}, {"POST h/r", "", "fallback"}, {"GET h/other", "", "fallback"}, {"GET h/p", "", "method_not_allowed PUT"},
+			{"GET h/v2", "", "filter_broken"},
+			{"GET h/v1", "", "good"},
+			{"GET h/h", "", "filter_broken"},
+			{"GET h/h2", "", "good"},
+			{"GET h/r", "", "filter_broken"},
+			{"POST h/r", "", "fallback"},
+			{"GET h/other", "", "fallback"},
+			{"GET h/p", "", "method_not_allowed PUT"},
 		})
 		if f := get(table, "GET h/r"); f.Entry == nil || f.Entry.Path != paths[3] {
 			t.Errorf("%s: the broken entry is not told: %+v", rs.Kind, f)

@@ -147,7 +147,7 @@ func newTemplate(m *matcher, target string) (rewrite, string) {
 			return rewrite{}, "has a NUL character"
 		}
 		out.WriteString(clean)
-		if rest = ""; !more {
+		if !more {
 			break
 		}
 		if strings.HasPrefix(behind, "$") {
