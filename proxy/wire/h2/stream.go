@@ -1,0 +1,180 @@
+package h2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"sluice.dev/sluice/proxy/message"
+	"sluice.dev/sluice/proxy/wire/h1"
+)
+
+// stream is one request and its response; it implements message.Stream.
+type stream struct {
+	server  *Server
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	info    *message.Conn
+	request message.Request
+
+	answered bool
+	broken   bool // the response broke off, or the client did: the stream is reset
+}
+
+func (x *stream) Request() *message.Request { return &x.request }
+
+func (x *stream) Conn() *message.Conn { return x.info }
+
+// CloseAfter does nothing: other streams of the connection go on.
+func (x *stream) CloseAfter() {}
+
+func (x *stream) Gone() bool { return x.r.Context().Err() != nil }
+
+func (x *stream) Inform(status int, header *message.Header) error {
+	copyFields(x.w.Header(), header)
+	x.w.WriteHeader(status)
+	clear(x.w.Header())
+	return nil
+}
+
+var errNoUpgrade = errors.New("HTTP/2 has no upgrade")
+
+// Upgrade is for HTTP/1 only.
+func (x *stream) Upgrade(*message.Response) (message.Tunnel, error) { return nil, errNoUpgrade }
+
+func (x *stream) refuse(why *Refusal) {
+	var response *message.Response
+	if x.server.settings.Refuse != nil {
+		response = x.server.settings.Refuse(x.info, why)
+	}
+	if response == nil {
+		response = &message.Response{Status: why.Reason.Status()}
+	}
+	if why.Reason != message.ClientGone {
+		_, _ = x.Respond(response) // the refusal has been counted; that the client left before it changes nothing
+	}
+}
+
+// Respond sends the response. What net/http would add of its own is put off: a guessed Content-Type above all.
+func (x *stream) Respond(r *message.Response) (int64, error) {
+	x.answered = true
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	header := x.w.Header()
+	copyFields(header, &r.Header)
+	if _, has := header["Content-Type"]; !has {
+		header["Content-Type"] = nil
+	}
+	if _, has := header["Server"]; !has {
+		header["Server"] = sluice
+	}
+	bodyless := x.request.Method == http.MethodHead || r.Status == http.StatusNoContent || r.Status == http.StatusNotModified
+	if r.Length != message.Unknown && r.Status != http.StatusNoContent && (r.Body != nil || r.Length > 0 || !bodyless) {
+		header["Content-Length"] = []string{strconv.FormatInt(r.Length, 10)}
+	}
+	x.limitWrite()
+	x.w.WriteHeader(r.Status)
+	if bodyless || r.Body == nil {
+		return 0, nil
+	}
+	sent, err := x.copy(r.Body)
+	if err != nil {
+		x.broken = true
+		return sent, err
+	}
+	if t := r.Body.Trailer(); t != nil {
+		for name, value := range t.All() {
+			if h1.MayTrail(name) {
+				header.Add(http.TrailerPrefix+name, value)
+			}
+		}
+	}
+	return sent, nil
+}
+
+var sluice = []string{"sluice"}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// copy pulls the body and sends it, and lets nothing wait that the origin has sent so far.
+func (x *stream) copy(body message.Body) (sent int64, err error) {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	ready, _ := body.(message.Ready)
+	if waits(ready) { // the head does not wait for the body
+		if err := x.control.Flush(); err != nil {
+			return 0, fmt.Errorf("%w: %w", message.ErrClientGone, err)
+		}
+	}
+	for {
+		n, err := body.Read(*buffer)
+		if n > 0 {
+			x.limitWrite()
+			wrote, werr := x.w.Write((*buffer)[:n])
+			sent += int64(wrote)
+			if werr == nil && err == nil && waits(ready) {
+				werr = x.control.Flush()
+			}
+			if werr != nil {
+				return sent, fmt.Errorf("%w: %w", message.ErrClientGone, werr)
+			}
+		}
+		if err == io.EOF { //nolint:errorlint // io.Reader's contract
+			return sent, nil
+		}
+		if err != nil {
+			return sent, asBodyError(err)
+		}
+	}
+}
+
+func waits(ready message.Ready) bool {
+	if ready == nil {
+		return true
+	}
+	n, end := ready.Ready()
+	return n == 0 && !end
+}
+
+func asBodyError(err error) error {
+	var broken *message.BodyError
+	if errors.As(err, &broken) {
+		return err
+	}
+	return &message.BodyError{Reason: message.UpstreamTruncated, Err: err}
+}
+
+// limitRead and limitWrite move the stream's deadlines: a client that sends or takes nothing for that long is cut off.
+func (x *stream) limitRead() {
+	if d := x.server.settings.Limits.BodyTimeout; d > 0 {
+		_ = x.control.SetReadDeadline(time.Now().Add(d)) // HTTP/2 of net/http has deadlines
+	}
+}
+
+func (x *stream) limitWrite() {
+	if d := x.server.settings.Limits.WriteTimeout; d > 0 {
+		_ = x.control.SetWriteDeadline(time.Now().Add(d))
+	}
+}
+
+func timedOut(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// copyFields copies what may stand in an HTTP/2 head: the fields of one connection are not in a Header.
+func copyFields(to http.Header, from *message.Header) {
+	if from == nil {
+		return
+	}
+	for name, value := range from.All() {
+		to.Add(name, value)
+	}
+}
