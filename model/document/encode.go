@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,7 +48,7 @@ func tidy(n *yaml.Node, key string, redact func(key, value string) string) int {
 		if redact != nil && n.Tag == "!!str" {
 			n.Value = redact(key, n.Value)
 		}
-		if bytes.ContainsRune([]byte(n.Value), '\n') {
+		if strings.Contains(n.Value, "\n") {
 			n.Style = yaml.LiteralStyle
 			return maxLine + 1
 		}
@@ -65,6 +67,9 @@ func tidy(n *yaml.Node, key string, redact func(key, value string) string) int {
 		}
 		length += tidy(item, inner, redact) + 2
 		plain = plain && (item.Kind == yaml.ScalarNode || item.Kind == yaml.SequenceNode && item.Style == yaml.FlowStyle && n.Kind == yaml.MappingNode)
+	}
+	if n.Kind == yaml.SequenceNode {
+		plain = plain && !slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return strings.Contains(item.Value, ":") }) // would be quoted
 	}
 	if !plain || length > maxLine {
 		return maxLine + 1

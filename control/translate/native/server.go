@@ -185,6 +185,10 @@ func Conflicts(servers []*model.HTTPServer) map[*model.HTTPServer]model.Problem 
 
 // overlaps reports whether two addresses cannot both be listened on with one port.
 func overlaps(a, b string) bool {
-	all := func(s string) bool { return s == "" || s == "0.0.0.0" || s == "::" }
-	return a == b || all(a) || all(b)
+	return a == b || covers(a, b) || covers(b, a)
+}
+
+// covers reports whether listening on all addresses, or all of IPv4, takes another address.
+func covers(all, address string) bool {
+	return all == "" || all == "::" || all == "0.0.0.0" && !strings.Contains(address, ":")
 }
