@@ -5,8 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"sluice.dev/sluice/model/document"
 )
 
 // The policies.
@@ -53,7 +56,7 @@ func New(policy string, items []Item) (*Picker, error) {
 	switch policy {
 	case "", RoundRobin, Weighted, LeastRequest, Random, WeightedRandom, IPHash, HeaderHash:
 	default:
-		return nil, fmt.Errorf("load balance policy %q is unknown; did you mean %s?", policy, nearest(policy))
+		return nil, unknown(policy)
 	}
 	p.weigh()
 	switch policy {
@@ -277,33 +280,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// nearest returns the policy with the least edit distance.
-func nearest(policy string) string {
-	best, least := "", math.MaxInt
-	for _, p := range Policies() {
-		if d := distance(policy, p); d < least {
-			best, least = p, d
-		}
+// unknown is the error for a policy that is none.
+func unknown(policy string) error {
+	if near := document.Nearest(policy, Policies()); near != "" {
+		return fmt.Errorf("load balance policy %q is unknown; did you mean %s?", policy, near)
 	}
-	return best
-}
-
-// distance is the Levenshtein distance, case ignored.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i]|0x20 == b[j]|0x20 {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("load balance policy %q is unknown; there are %s", policy, strings.Join(Policies(), ", "))
 }

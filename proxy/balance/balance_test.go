@@ -218,6 +218,9 @@ func TestUnknownPolicyNamesTheNearest(t *testing.T) {
 			t.Errorf("%s: %v", policy, err)
 		}
 	}
+	if _, err := New("something else", nil); err == nil || !strings.Contains(err.Error(), RoundRobin+", "+Weighted) {
+		t.Errorf("a policy that is near to none: %v", err)
+	}
 }
 
 func TestConcurrentPicks(t *testing.T) {

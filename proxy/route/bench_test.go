@@ -120,21 +120,30 @@ func TestEveryPathIsFound(t *testing.T) {
 
 func BenchmarkLookupHosts(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			table := compiled(b, manyHosts(n))
-			r := rand.New(rand.NewPCG(1, 2))
-			requests := make([]Request, 4096)
-			for i := range requests {
-				requests[i] = Request{Method: "GET", Host: hostName(r.IntN(n)), Path: "/api/v1/users/" + strconv.Itoa(i)}
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if table.Lookup(&requests[i%len(requests)]).Reason != message.OK {
-					b.Fatal("not found")
-				}
-			}
-		})
+		benchmarkHosts(b, manyHosts(n), n)
+		ordered := &model.RuleSet{Kind: model.Ordered}
+		for i := range n {
+			ordered.Rules = append(ordered.Rules, &model.Rule{Host: hostName(i), Paths: []*model.Path{{Prefix: "/api"}, {}}})
+		}
+		benchmarkHosts(b, ordered, n)
 	}
+}
+
+func benchmarkHosts(b *testing.B, rs *model.RuleSet, n int) {
+	b.Run(fmt.Sprintf("%s/%d", rs.Kind, n), func(b *testing.B) {
+		table := compiled(b, rs)
+		r := rand.New(rand.NewPCG(1, 2))
+		requests := make([]Request, 4096)
+		for i := range requests {
+			requests[i] = Request{Method: "GET", Host: hostName(r.IntN(n)), Path: "/api/v1/users/" + strconv.Itoa(i)}
+		}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if table.Lookup(&requests[i%len(requests)]).Reason != message.OK {
+				b.Fatal("not found")
+			}
+		}
+	})
 }
 
 func BenchmarkLookupPaths(b *testing.B) {
@@ -155,23 +164,6 @@ func BenchmarkLookupPaths(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkLookupOrderedHosts has one rule for each host, the kind Ordered.
-func BenchmarkLookupOrderedHosts(b *testing.B) {
-	for _, n := range []int{10, 1000, 10_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			rs := &model.RuleSet{}
-			for i := range n {
-				rs.Rules = append(rs.Rules, &model.Rule{Host: hostName(i), Paths: []*model.Path{{Prefix: "/api"}, {}}})
-			}
-			table := compiled(b, rs)
-			request := Request{Method: "GET", Host: hostName(n / 2), Path: "/api/v1/users"}
-			for b.Loop() {
-				table.Lookup(&request)
-			}
-		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice.dev/sluice/canon"
 	"sluice.dev/sluice/model"
+	"sluice.dev/sluice/model/document"
 	"sluice.dev/sluice/proxy/message"
 )
 
@@ -116,32 +117,24 @@ func (t *Table[T]) noHost(step model.Step, host string) model.Step {
 		return step
 	}
 	step.Mend = "add a rule for host " + host
-	if near := t.nearHosts(host); near != "" {
+	if near := t.nearHost(host); near != "" {
 		step.Mend += ", or ask for " + near
 	}
 	return step
 }
 
-// nearHosts lists up to three hosts of the rules that are written much like host.
-func (t *Table[T]) nearHosts(host string) string {
-	var near []string
-	consider := func(name string) {
-		if name != "" && len(near) < 3 && distance(host, name) <= 2 {
-			near = append(near, name)
-		}
-	}
-	for name := range t.rules.Hosts.All() {
-		consider(name)
-	}
+// nearHost is the host of the rules that host was probably meant to be, "" when none is near.
+func (t *Table[T]) nearHost(host string) string {
+	known := t.rules.Hosts.Keys()
 	for _, rule := range t.rules.Rules {
 		if rule == nil {
 			continue
 		}
 		for _, h := range ruleHosts(rule) {
-			consider(h.Value)
+			known = append(known, h.Value)
 		}
 	}
-	return strings.Join(near, " or ")
+	return document.Nearest(host, known)
 }
 
 // ruleHasHost is the plain meaning of the hosts of a rule of the kinds Ordered and RadixTree.
@@ -290,27 +283,4 @@ func capped(lines []string) []string {
 		return lines
 	}
 	return append(lines[:maxLost:maxLost], fmt.Sprintf("and %d more", len(lines)-maxLost))
-}
-
-// distance is the Levenshtein distance of two names, cut off at 3.
-func distance(a, b string) int {
-	if len(a)-len(b) > 2 || len(b)-len(a) > 2 {
-		return 3
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

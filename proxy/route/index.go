@@ -181,7 +181,7 @@ func (n *node) walk(s *search, rest string, lazy bool) {
 	for {
 		if here := n.here; here != nil {
 			if lazy {
-				s.offerLazy(here.lazy)
+				s.offer(here.lazy)
 			} else {
 				s.offer(here.prefix)
 				if rest == "" {
@@ -213,19 +213,7 @@ func (s *search) offer(list []*matcher) {
 		if s.best != nil && m.order >= s.best.order {
 			return
 		}
-		if s.accepts(m) {
-			s.best = m
-			return
-		}
-	}
-}
-
-func (s *search) offerLazy(list []*matcher) {
-	for _, m := range list {
-		if s.best != nil && m.order >= s.best.order {
-			return
-		}
-		if m.terms.expression.re.MatchString(s.r.Path) && s.accepts(m) {
+		if (m.kind != regexpPath || m.matchesPath(s.r.Path)) && s.accepts(m) {
 			s.best = m
 			return
 		}

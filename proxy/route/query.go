@@ -32,35 +32,15 @@ func (c *condition) holdsEncoded(value string) bool {
 
 // sameDecoded compares encoded text with plain text.
 func sameDecoded(encoded, plain string) bool {
-	if len(encoded) < len(plain) {
-		return false
-	}
 	at := 0
-	for i := 0; i < len(encoded); i++ {
-		if at == len(plain) {
+	for i := 0; i < len(encoded); at++ {
+		c, n := decodedByte(encoded[i:])
+		if at == len(plain) || c != plain[at] {
 			return false
 		}
-		c := encoded[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(encoded) && isHex(encoded[i+1]) && isHex(encoded[i+2]):
-			c = unhex(encoded[i+1])<<4 | unhex(encoded[i+2])
-			i += 2
-		}
-		if c != plain[at] {
-			return false
-		}
-		at++
+		i += n
 	}
 	return at == len(plain)
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&^0x20 - 'A' + 10
 }
 
 // decoded decodes text; without escapes it is returned as it is.
@@ -69,16 +49,28 @@ func decoded(encoded string) string {
 		return encoded
 	}
 	out := make([]byte, 0, len(encoded))
-	for i := 0; i < len(encoded); i++ {
-		c := encoded[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(encoded) && isHex(encoded[i+1]) && isHex(encoded[i+2]):
-			c = unhex(encoded[i+1])<<4 | unhex(encoded[i+2])
-			i += 2
-		}
+	for i := 0; i < len(encoded); {
+		c, n := decodedByte(encoded[i:])
 		out = append(out, c)
+		i += n
 	}
 	return string(out)
+}
+
+// decodedByte decodes the first byte of text that is not empty, and says how long it was.
+func decodedByte(encoded string) (c byte, n int) {
+	switch c := encoded[0]; {
+	case c == '+':
+		return ' ', 1
+	case c == '%' && len(encoded) > 2 && isHex(encoded[1]) && isHex(encoded[2]):
+		return unhex(encoded[1])<<4 | unhex(encoded[2]), 3
+	}
+	return encoded[0], 1
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&^0x20 - 'A' + 10
 }
