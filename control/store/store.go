@@ -1,0 +1,168 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"sluice.dev/sluice/model"
+)
+
+// Store gathers the objects of several sources. Its methods may be called from any goroutine.
+type Store struct {
+	sources []string
+	changed chan struct{}
+
+	mu    sync.Mutex
+	view  View
+	files map[file][]model.Key // what each file holds
+	keys  map[model.Key]bool   // changed since Take
+}
+
+// file is a file of a source.
+type file struct{ source, name string }
+
+// New returns an empty store. When two sources have an object of the same key, the one named first has the say; one that is not
+// named comes last.
+func New(sources ...string) *Store {
+	return &Store{sources: sources, changed: make(chan struct{}, 1), files: map[file][]model.Key{}, keys: map[model.Key]bool{}}
+}
+
+// Replace makes objs all that the source has, in one step.
+func (s *Store) Replace(source string, objs []*Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	touched := keysOf(objs)
+	for o := range s.view.All() {
+		if o.Source == source || len(s.view.Shadowed(o.Key)) > 0 {
+			touched = append(touched, o.Key)
+		}
+	}
+	for f := range s.files {
+		if f.source == source {
+			delete(s.files, f)
+		}
+	}
+	for _, o := range objs {
+		if o.File != "" {
+			f := file{source, o.File}
+			s.files[f] = append(s.files[f], o.Key)
+		}
+	}
+	s.update(source, touched, objs, func(*Object) bool { return true })
+}
+
+// ReplaceFile makes objs all that one file of the source has, in one step; none when the file is gone.
+func (s *Store) ReplaceFile(source, name string, objs []*Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := file{source, name}
+	for _, o := range objs {
+		o.File = name
+	}
+	mine := keysOf(objs)
+	touched := append(mine[:len(mine):len(mine)], s.files[f]...)
+	if s.files[f] = mine; len(mine) == 0 {
+		delete(s.files, f)
+	}
+	s.update(source, touched, objs, func(o *Object) bool { return o.File == name })
+}
+
+// Apply adds or replaces objects of the source that stand in no file, and removes others, in one step.
+func (s *Store) Apply(source string, upserts []*Object, deletes []model.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.update(source, append(keysOf(upserts), deletes...), upserts, func(o *Object) bool { return o.File == "" })
+}
+
+// Changed gets a value when there is something for Take.
+func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// Take returns what there is now, and the keys of what changed since the last Take, ordered.
+func (s *Store) Take() (View, []model.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make([]model.Key, 0, len(s.keys))
+	for key := range s.keys {
+		keys = append(keys, key)
+	}
+	clear(s.keys)
+	slices.SortFunc(keys, CompareKeys)
+	return s.view, keys
+}
+
+// update takes those objects of the source away that are gone, adds others, and decides anew who has each key touched.
+func (s *Store) update(source string, touched []model.Key, added []*Object, gone func(*Object) bool) {
+	fresh := make(map[model.Key][]*Object, len(added))
+	for _, o := range added {
+		o.Source = source
+		fresh[o.Key] = append(fresh[o.Key], o)
+	}
+	e, changed := s.view.edit(), false
+	slices.SortFunc(touched, CompareKeys)
+	for _, key := range slices.Compact(touched) {
+		old, hidden := e.get(key), s.view.Shadowed(key)
+		candidates := slices.DeleteFunc(slices.Concat(hidden, one(old)), func(o *Object) bool { return o.Source == source && gone(o) })
+		candidates = append(candidates, fresh[key]...)
+		slices.SortStableFunc(candidates, s.compare)
+		if s.settle(e, key, candidates, old, hidden) {
+			s.keys[key], changed = true, true
+		}
+	}
+	s.view = e.done()
+	if changed {
+		select {
+		case s.changed <- struct{}{}:
+		default: // a signal is waiting already
+		}
+	}
+}
+
+// settle gives the key to the first of the candidates and reports whether that changes anything.
+func (s *Store) settle(e *editor, key model.Key, candidates []*Object, old *Object, hidden []*Object) bool {
+	changed := !slices.EqualFunc(hidden, candidates[min(1, len(candidates)):], samePlace)
+	if changed || len(hidden) > 0 {
+		e.shadow(key, candidates[min(1, len(candidates)):])
+	}
+	if len(candidates) == 0 {
+		e.set(key, nil)
+		return old != nil
+	}
+	o := candidates[0]
+	if old != nil && o != old && same(old, o) {
+		o.Value = old.Value // so that whoever compares by pointer sees no change
+	} else if o != old {
+		changed = true
+	}
+	e.set(key, o)
+	return changed || len(hidden) > 0 && !samePlace(o, old)
+}
+
+func samePlace(a, b *Object) bool { return a.Source == b.Source && a.File == b.File && a.Line == b.Line }
+
+// compare orders candidates for a key: by source, then by file and line.
+func (s *Store) compare(a, b *Object) int {
+	return cmp.Or(cmp.Compare(s.rank(a.Source), s.rank(b.Source)), cmp.Compare(a.Source, b.Source), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+}
+
+func (s *Store) rank(source string) int {
+	if i := slices.Index(s.sources, source); i >= 0 {
+		return i
+	}
+	return len(s.sources)
+}
+
+func keysOf(objs []*Object) []model.Key {
+	keys := make([]model.Key, len(objs))
+	for i, o := range objs {
+		keys[i] = o.Key
+	}
+	return keys
+}
+
+func one(o *Object) []*Object {
+	if o == nil {
+		return nil
+	}
+	return []*Object{o}
+}
