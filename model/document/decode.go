@@ -162,7 +162,7 @@ func (w *walker) structure(n *yaml.Node, v reflect.Value, p *plan) {
 	}
 	first := make([]int, len(p.fields)) // line of each field that was seen
 	pairs, merged := w.pairs(n)
-	for i := 0; i+1 < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs) && !w.stop; i += 2 {
 		key := pairs[i]
 		if !w.isKey(key) {
 			continue
@@ -278,7 +278,7 @@ func (w *walker) mapping(n *yaml.Node, v reflect.Value, p *plan) {
 		v.Set(reflect.MakeMapWithSize(p.typ, len(pairs)/2))
 	}
 	lines := make(map[string]int, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs) && !w.stop; i += 2 {
 		key := pairs[i]
 		if !w.isKey(key) {
 			continue

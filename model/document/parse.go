@@ -165,7 +165,7 @@ func (f *reading) fail(line int, message string) bool {
 
 // part reports false when the caller wants no more.
 func (f *reading) part(p part) bool {
-	if text := bytes.TrimSpace(p.text); len(text) == 0 {
+	if text := bytes.TrimSpace(p.text); len(text) == 0 || string(text) == "---" {
 		return true
 	}
 	roots, line, problem := parse(p.text)

@@ -22,6 +22,7 @@ func TestSyntax(t *testing.T) {
 		{"two colons", "kind: A\nname: b: c\n", 2, `": " where no key can stand`},
 		{"no colon", "kind: A\nname b\nport: 80\n", 2, ""},
 		{"open quote", "kind: A\nname: \"b\nport: 80\nx: y\n", 2, "a quote is not closed"},
+		{"open quote first", "name: 'a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n", 1, "a quote is not closed"},
 		{"open bracket", "kind: A\nhosts: [a, b\nport: 80\n", 2, "bracket"},
 		{"reserved", "kind: A\nname: @b\n", 2, "reserves"},
 		{"reserved first", "@kind: A\n", 1, "reserves"},

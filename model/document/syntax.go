@@ -11,7 +11,7 @@ import (
 
 // maxLocate is the text up to which the line of a mistake is searched for. The parser itself names the line where
 // the surrounding mapping begins, and nothing at all for the first one.
-const maxLocate = 256 << 10
+const maxLocate = 64 << 10
 
 // locate returns the line of a YAML mistake, from 1, and says it in plain words.
 func locate(text []byte, err error) (int, string) {
@@ -26,7 +26,9 @@ func locate(text []byte, err error) (int, string) {
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if len(text) <= maxLocate {
-		line = max(line, firstBad(lines))
+		if bad := firstBad(lines); bad > line || strings.Contains(message, "unexpected end of stream") {
+			line = bad
+		}
 	}
 	line = min(line, len(lines))
 	return line, plain(message, string(lines[line-1]))
