@@ -138,7 +138,9 @@ func (s *Store) settle(e *editor, key model.Key, candidates []*Object, old *Obje
 	return changed || len(hidden) > 0 && !samePlace(o, old)
 }
 
-func samePlace(a, b *Object) bool { return a.Source == b.Source && a.File == b.File && a.Line == b.Line }
+func samePlace(a, b *Object) bool {
+	return a.Source == b.Source && a.File == b.File && a.Line == b.Line
+}
 
 // compare orders candidates for a key: by source, then by file and line.
 func (s *Store) compare(a, b *Object) int {

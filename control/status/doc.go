@@ -1,0 +1,2 @@
+// Package status holds what is said about each object: its problems, its conditions, and who serves it.
+package status
