@@ -27,11 +27,6 @@ func laterKinds() []string {
 	}
 }
 
-// IsKind reports whether a document without apiVersion of that kind is for Decode: it knows the kind, or says why not.
-func IsKind(kind string) bool {
-	return slices.Contains(Kinds(), kind) || slices.Contains(laterKinds(), kind)
-}
-
 // Decode makes the object of a document, its defaults filled in and its origins set: *HTTPServer, *Pipeline or
 // *IngressController, nil when it is none of these. The problems are those of reading; Validate finds the others. With one of severity
 // Error the object is not what its author meant and must not be served.

@@ -261,6 +261,70 @@ func TestKubernetesMistakes(t *testing.T) {
 	}
 }
 
+func TestForeignTypes(t *testing.T) {
+	cases := []struct {
+		in   string
+		into any
+		want string
+	}{
+		{"spec: {ports: [{port: 80, targetPort: 1.5}]}", new(corev1.Service), "spec.ports[0].targetPort: must be a number or a name, not the number 1.5"},
+		{"spec: {ports: [{port: 80, targetPort: [a]}]}", new(corev1.Service), "spec.ports[0].targetPort: must be a number or a name, not a list"},
+		{"spec: {containers: [{resources: {limits: {cpu: lots}}}]}", new(corev1.Pod), `spec.containers[0].resources.limits.cpu: must be a quantity, not the text "lots"; write it as 500m, 2 or 1Gi`},
+		{"data: {a: \"é\"}", new(corev1.Secret), "data.a: is no base64: at input byte 0; encode it with base64, or, in a Secret, move it to stringData"},
+		{"data: {a: 12}", new(corev1.Secret), "data.a: must be base64 text, not the number 12"},
+		{"metadata: {name: {{ .Values.name }}}", new(corev1.Secret), "metadata.name: must be text, not a template that was not filled in"},
+	}
+	for _, c := range cases {
+		if errs := decode(t, c.in, c.into); len(errs) != 1 || errs[0].Error() != c.want {
+			t.Errorf("%s: %v", c.in, errs)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	type value struct {
+		Name  string            `json:"name"`
+		Null  *int              `json:"null"`
+		Words []string          `json:"words"`
+		Ports []string          `json:"ports"`
+		Map   map[string]string `json:"map"`
+		Text  string            `json:"text"`
+		Deep  []map[string]any  `json:"deep"`
+		Long  []string          `json:"long"`
+	}
+	got, err := document.Encode(value{
+		Name: "yes", Words: []string{"a", "true", "<b>"}, Ports: []string{"a:1"}, Map: map[string]string{"password": "x", "b": "1"}, Text: "a\nb\n",
+		Deep: []map[string]any{{"a": []int{1, 2}}, {"a": map[string]int{"b": 1}}}, Long: []string{strings.Repeat("x", 60), strings.Repeat("y", 60)},
+	}, func(key, value string) string {
+		if key == "password" {
+			return "hidden"
+		}
+		return value
+	})
+	want := `name: yes
+words: [a, "true", <b>]
+ports:
+- a:1
+map: {b: "1", password: hidden}
+text: |
+  a
+  b
+deep:
+- {a: [1, 2]}
+- a: {b: 1}
+long:
+- ` + strings.Repeat("x", 60) + "\n- " + strings.Repeat("y", 60) + "\n"
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := document.Encode(func() {}, nil); err == nil {
+		t.Error("a function has no YAML")
+	}
+}
+
 func TestLineOf(t *testing.T) {
 	docs, _ := document.Parse("in.yaml", []byte(kubernetes))
 	for path, want := range map[string]int{

@@ -47,6 +47,3 @@ func (n Node) Split(keys ...string) (chosen, rest Node) {
 	}
 	return Node{n.w, &a}, Node{n.w, &b}
 }
-
-// Fail notes that the value is wrong, and how to mend it.
-func (n Node) Fail(message, mend string) { n.w.fail(n.n, BadValue, message, mend) }
