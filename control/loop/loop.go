@@ -1,0 +1,116 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"sluice.dev/sluice/control/status"
+	"sluice.dev/sluice/control/store"
+	"sluice.dev/sluice/model"
+	"sluice.dev/sluice/telemetry"
+)
+
+// Translator makes the config of a view. changed are the keys that differ from the view of the call before; nil with the
+// first call.
+type Translator interface {
+	Update(view store.View, changed []model.Key) (*model.Config, *status.Report)
+}
+
+// Source is a source that the first batch waits for.
+type Source interface {
+	Synced() <-chan struct{}
+}
+
+// Settings of a Loop.
+type Settings struct {
+	Store      *store.Store
+	Sources    []Source
+	Translator Translator
+	Apply      func(*model.Config) model.Outcome
+	Report     func(*status.Report, model.Outcome) // of each batch; nil: nobody is told
+	Log        *slog.Logger
+	Metrics    *telemetry.Metrics
+}
+
+// Loop runs batches one after another.
+type Loop struct {
+	settings Settings
+	ready    chan struct{}
+	owed     []model.Key // of batches that were lost
+	view     atomic.Pointer[store.View]
+}
+
+// New makes a Loop; Run starts it.
+func New(settings Settings) *Loop {
+	return &Loop{settings: settings, ready: make(chan struct{})}
+}
+
+// Ready is closed when the first config runs.
+func (l *Loop) Ready() <-chan struct{} { return l.ready }
+
+// View is what the running config was translated from; empty before Ready.
+func (l *Loop) View() store.View {
+	if v := l.view.Load(); v != nil {
+		return *v
+	}
+	return store.View{}
+}
+
+// Run waits for the sources, then runs a batch now and after each change, until the context ends.
+func (l *Loop) Run(ctx context.Context) error {
+	for _, s := range l.settings.Sources {
+		select {
+		case <-s.Synced():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	l.batch()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.settings.Store.Changed():
+			l.batch()
+		}
+	}
+}
+
+// batch translates and applies what changed. A panic in it costs the batch: the config that runs goes on, and the next change
+// is tried again with what this one had.
+func (l *Loop) batch() {
+	view, changed := l.settings.Store.Take()
+	changed = l.withOwed(changed)
+	defer func() {
+		if value := recover(); value != nil {
+			l.owed = changed
+			l.settings.Metrics.Panic("batch")
+			l.settings.Log.Error("a batch of changes was not applied", "panic", fmt.Sprint(value), "objects", len(changed), "stack", string(debug.Stack()))
+		}
+	}()
+	config, report := l.settings.Translator.Update(view, changed)
+	outcome := l.settings.Apply(config)
+	l.view.Store(&view)
+	select {
+	case <-l.ready:
+	default:
+		close(l.ready)
+	}
+	if l.settings.Report != nil {
+		l.settings.Report(report, outcome)
+	}
+}
+
+func (l *Loop) withOwed(changed []model.Key) []model.Key {
+	if len(l.owed) == 0 {
+		return changed
+	}
+	all := append(l.owed, changed...)
+	l.owed = nil
+	slices.SortFunc(all, store.CompareKeys)
+	return slices.Compact(all)
+}

@@ -1,0 +1,151 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"sluice.dev/sluice/control/status"
+	"sluice.dev/sluice/control/store"
+	"sluice.dev/sluice/model"
+)
+
+type source chan struct{}
+
+func (s source) Synced() <-chan struct{} { return s }
+
+// translator records the keys of each batch, and may panic.
+type translator struct {
+	mu      sync.Mutex
+	batches [][]string
+	panics  bool
+	block   chan struct{}
+}
+
+func (tr *translator) Update(_ store.View, changed []model.Key) (*model.Config, *status.Report) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.panics {
+		tr.panics = false
+		panic("translate")
+	}
+	var names []string
+	for _, k := range changed {
+		names = append(names, k.Name)
+	}
+	tr.batches = append(tr.batches, names)
+	if tr.block != nil {
+		<-tr.block
+	}
+	return &model.Config{}, nil
+}
+
+func (tr *translator) seen() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	var all []string
+	for _, b := range tr.batches {
+		all = append(all, strings.Join(b, "+"))
+	}
+	return strings.Join(all, " ")
+}
+
+type world struct {
+	store  *store.Store
+	tr     *translator
+	synced source
+	loop   *Loop
+	log    bytes.Buffer
+	told   int
+	end    context.CancelFunc
+}
+
+func start(t *testing.T) *world {
+	w := &world{store: store.New("files"), tr: &translator{}, synced: make(source)}
+	w.loop = New(Settings{
+		Store: w.store, Sources: []Source{w.synced}, Translator: w.tr, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Apply:  func(*model.Config) model.Outcome { return model.Outcome{} },
+		Report: func(*status.Report, model.Outcome) { w.told++ },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	w.end = cancel
+	go func() {
+		if err := w.loop.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	return w
+}
+
+func (w *world) put(name string) {
+	w.store.Apply("files", []*store.Object{store.NewObject("Service", "default", name, &store.Service{})}, nil)
+	synctest.Wait()
+}
+
+func TestFirstBatchWaitsForTheSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t)
+		defer w.end()
+		w.put("a")
+		if got := w.tr.seen(); got != "" {
+			t.Errorf("ran %q before its source was synced", got)
+		}
+		select {
+		case <-w.loop.Ready():
+			t.Error("ready before its source was synced")
+		default:
+		}
+		close(w.synced)
+		synctest.Wait()
+		<-w.loop.Ready()
+		w.put("b")
+		if got := w.tr.seen(); !strings.HasPrefix(got, "a") || !strings.HasSuffix(got, "b") || w.loop.View().Len("Service") != 2 {
+			t.Errorf("batches %q", got)
+		}
+		if w.told < 2 {
+			t.Errorf("told %d times", w.told)
+		}
+	})
+}
+
+func TestChangesGatherWhileABatchRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t)
+		defer w.end()
+		w.tr.block = make(chan struct{})
+		close(w.synced)
+		synctest.Wait()
+		for _, name := range []string{"a", "b", "c"} {
+			w.put(name)
+		}
+		close(w.tr.block)
+		synctest.Wait()
+		if got := w.tr.seen(); got != " a+b+c" {
+			t.Errorf("batches %q", got)
+		}
+	})
+}
+
+func TestAPanicCostsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t)
+		defer w.end()
+		close(w.synced)
+		synctest.Wait()
+		w.tr.mu.Lock()
+		w.tr.panics = true
+		w.tr.mu.Unlock()
+		w.put("a")
+		w.put("b")
+		if got := w.tr.seen(); got != " a+b" {
+			t.Errorf("batches %q: what the lost batch had must come again", got)
+		}
+		if !strings.Contains(w.log.String(), "not applied") || !strings.Contains(w.log.String(), "loop.go") {
+			t.Errorf("log %s", w.log.String())
+		}
+	})
+}
