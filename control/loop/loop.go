@@ -20,15 +20,10 @@ type Translator interface {
 	Update(view store.View, changed []model.Key) (*model.Config, *status.Report)
 }
 
-// Source is a source that the first batch waits for.
-type Source interface {
-	Synced() <-chan struct{}
-}
-
 // Settings of a Loop.
 type Settings struct {
 	Store      *store.Store
-	Sources    []Source
+	Synced     []<-chan struct{} // of the sources: the first batch waits for all of them
 	Translator Translator
 	Apply      func(*model.Config) model.Outcome
 	Report     func(*status.Report, model.Outcome) // of each batch; nil: nobody is told
@@ -61,19 +56,19 @@ func (l *Loop) View() store.View {
 }
 
 // Run waits for the sources, then runs a batch now and after each change, until the context ends.
-func (l *Loop) Run(ctx context.Context) error {
-	for _, s := range l.settings.Sources {
+func (l *Loop) Run(ctx context.Context) {
+	for _, synced := range l.settings.Synced {
 		select {
-		case <-s.Synced():
+		case <-synced:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 	l.batch()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-l.settings.Store.Changed():
 			l.batch()
 		}

@@ -14,10 +14,6 @@ import (
 	"sluice.dev/sluice/model"
 )
 
-type source chan struct{}
-
-func (s source) Synced() <-chan struct{} { return s }
-
 // translator records the keys of each batch, and may panic.
 type translator struct {
 	mu      sync.Mutex
@@ -57,27 +53,23 @@ func (tr *translator) seen() string {
 type world struct {
 	store  *store.Store
 	tr     *translator
-	synced source
+	synced chan struct{}
 	loop   *Loop
 	log    bytes.Buffer
 	told   int
 	end    context.CancelFunc
 }
 
-func start(t *testing.T) *world {
-	w := &world{store: store.New("files"), tr: &translator{}, synced: make(source)}
+func start() *world {
+	w := &world{store: store.New("files"), tr: &translator{}, synced: make(chan struct{})}
 	w.loop = New(Settings{
-		Store: w.store, Sources: []Source{w.synced}, Translator: w.tr, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Store: w.store, Synced: []<-chan struct{}{w.synced}, Translator: w.tr, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Apply:  func(*model.Config) model.Outcome { return model.Outcome{} },
 		Report: func(*status.Report, model.Outcome) { w.told++ },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.end = cancel
-	go func() {
-		if err := w.loop.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	go w.loop.Run(ctx)
 	return w
 }
 
@@ -88,7 +80,7 @@ func (w *world) put(name string) {
 
 func TestFirstBatchWaitsForTheSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t)
+		w := start()
 		defer w.end()
 		w.put("a")
 		if got := w.tr.seen(); got != "" {
@@ -114,7 +106,7 @@ func TestFirstBatchWaitsForTheSources(t *testing.T) {
 
 func TestChangesGatherWhileABatchRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t)
+		w := start()
 		defer w.end()
 		w.tr.block = make(chan struct{})
 		close(w.synced)
@@ -132,7 +124,7 @@ func TestChangesGatherWhileABatchRuns(t *testing.T) {
 
 func TestAPanicCostsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t)
+		w := start()
 		defer w.end()
 		close(w.synced)
 		synctest.Wait()
