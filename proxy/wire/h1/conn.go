@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -27,10 +28,19 @@ type conn struct {
 	body    *requestBody
 	said100 sync.Mutex // held while 100 Continue or a final head is written to a client that waits
 
+	asked    asked
 	answered bool
 	ending   bool // no request after this one
 	broken   bool // nothing more can be written
 	tunnel   *tunnel
+}
+
+// asked is what the request says about the response; filters may change the request.
+type asked struct {
+	head     bool // for no body
+	old      bool // for HTTP/1.0
+	trailers bool
+	upgrade  string
 }
 
 func newConn(s *Server, nc net.Conn, info *message.Conn) *conn {
@@ -82,14 +92,16 @@ func (c *conn) next() bool {
 		c.head.reset(&c.request, c.set, c.scheme)
 		f = c.head.parse(head)
 	}
+	r := &c.request
+	c.asked = asked{head: r.Method == http.MethodHead, old: r.Version == message.HTTP10, trailers: r.Trailers, upgrade: r.Upgrade}
 	if f.bad() {
 		c.refuse(f)
 		return false
 	}
 	c.ending = !c.head.persists()
-	if c.request.Length != 0 {
+	if r.Length != 0 {
 		c.body = newRequestBody(c)
-		c.request.Body = c.body
+		r.Body = c.body
 	}
 	return true
 }

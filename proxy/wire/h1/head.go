@@ -84,8 +84,8 @@ type lexer struct {
 type linePart uint8
 
 const (
-	inName  linePart = iota // of a field line
-	inValue                 // behind the colon
+	inName  linePart = iota // of a field line, or in the method
+	inValue                 // behind the colon, or behind the method
 	wantLF                  // after CR
 )
 
@@ -107,8 +107,8 @@ func (l *lexer) advance(b []byte, whole func(number int, line string) fault) fau
 		case c == '\r':
 			l.part = wantLF
 		case l.lines == 0:
-			if c != ' ' && bytesOf[c]&targetByte == 0 && !(l.response && bytesOf[c]&valueByte != 0) {
-				return fault{message.BadTarget, "the request line holds a character that it must not hold"}
+			if f := l.firstLine(c); f.bad() {
+				return f
 			}
 		case l.part == inName && c == ':' && l.at > l.line:
 			l.part = inValue
@@ -117,6 +117,22 @@ func (l *lexer) advance(b []byte, whole func(number int, line string) fault) fau
 		case bytesOf[c]&valueByte == 0:
 			return malformed("a field value holds a control character")
 		}
+	}
+	return fault{}
+}
+
+// firstLine looks at a byte of a request line or a status line.
+func (l *lexer) firstLine(c byte) fault {
+	switch {
+	case l.response && bytesOf[c]&valueByte == 0:
+		return malformed("the status line holds a control character")
+	case l.response:
+	case c == ' ' && l.at > 0:
+		l.part = inValue
+	case l.part == inName && bytesOf[c]&tokenByte == 0:
+		return malformed("the method is not a token")
+	case bytesOf[c]&(targetByte|tokenByte) == 0 || c == '#' && l.part == inValue:
+		return fault{message.BadTarget, "the request target holds a character that it must not hold"}
 	}
 	return fault{}
 }

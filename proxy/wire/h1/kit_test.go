@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ type world struct {
 	t        *testing.T
 	server   *Server
 	listener net.Listener
+	trickle  atomic.Bool // the server reads byte by byte
 
 	mu       sync.Mutex
 	refusals []Refusal
@@ -90,6 +92,9 @@ func (w *world) accept() {
 		if err != nil {
 			return
 		}
+		if w.trickle.Load() {
+			nc = &trickle{nc.(*net.TCPConn)}
+		}
 		remote := nc.RemoteAddr().(*net.TCPAddr).AddrPort()
 		go w.server.Serve(nc, &message.Conn{
 			Remote: remote, Peer: remote.Addr().String(), Port: "80",
@@ -97,6 +102,11 @@ func (w *world) accept() {
 		})
 	}
 }
+
+// trickle is a connection of which one byte is read at a time.
+type trickle struct{ *net.TCPConn }
+
+func (c *trickle) Read(p []byte) (int, error) { return c.TCPConn.Read(p[:min(1, len(p))]) }
 
 func (w *world) refuse(_ *message.Conn, r *Refusal) *message.Response {
 	w.mu.Lock()

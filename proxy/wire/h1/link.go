@@ -115,13 +115,16 @@ func (l *link) grow(limit int) bool {
 // full reports whether fill has no room.
 func (l *link) full() bool { return l.w-l.r == len(l.buf) }
 
-// write writes all of p, as long as the other side takes at least a byte in each timeout. It returns how much it wrote.
+// leastTaken is what the other side must take in each timeout. Somebody who takes a byte now and then only holds us up.
+const leastTaken = 4 << 10
+
+// write writes all of p as long as the other side keeps taking it. It returns how much it wrote.
 func (l *link) write(p []byte, timeout time.Duration) (written int, err error) {
 	for {
 		l.limitWrite(time.Now(), timeout)
 		n, err := l.nc.Write(p[written:])
 		written += n
-		if err == nil || n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || l.secure() {
+		if err == nil || n < leastTaken || !errors.Is(err, os.ErrDeadlineExceeded) || l.secure() {
 			return written, err
 		}
 	}
@@ -146,6 +149,15 @@ func (l *link) cut() {
 		_ = tcp.SetLinger(0) // a connection that is closed already cannot linger
 	}
 	under.Close()
+}
+
+// settle waits a while until the kernel has sent what was written, which a cut would drop.
+func (l *link) settle(most time.Duration) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(most); unsent(l.under()) > 0 && time.Now().Before(end); {
+		<-tick.C
+	}
 }
 
 // part closes gently (RFC 9112 §9.6): it stops sending and reads a while, so that what was sent is not lost to a reset.

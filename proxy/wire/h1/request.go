@@ -84,7 +84,7 @@ func (p *requestHead) start(line string) fault {
 	case version == "HTTP/1.1":
 	case version == "HTTP/1.0":
 		p.r.Version = message.HTTP10
-	case strings.HasPrefix(version, "HTTP/"):
+	case strings.HasPrefix(version, "HTTP/") && isTarget(version):
 		return fault{message.BadVersion, "the version is neither HTTP/1.1 nor HTTP/1.0"}
 	default:
 		return malformed("the request line is not method, target and version with single spaces")

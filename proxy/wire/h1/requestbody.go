@@ -3,6 +3,7 @@ package h1
 import (
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ type requestBody struct {
 	content  content
 	expected bool      // the client waits for 100 Continue
 	until    time.Time // when set, the end of all reading
+	since    time.Time // when moved was 0
+	moved    int       // bytes
 	over     bool
 	fault    error // what Read answers from now on
 }
@@ -48,6 +51,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		b.c.sayContinue()
 	}
 	n, err := b.content.Read(p)
+	b.moved += n
 	if err != nil {
 		b.fault = b.explain(err)
 	}
@@ -125,21 +129,37 @@ func (b *requestBody) failed() error {
 }
 
 func (b *requestBody) fill() error {
-	b.limit()
+	if !b.limit() {
+		return os.ErrDeadlineExceeded
+	}
 	return b.c.link.fill()
 }
 
 func (b *requestBody) read(p []byte) (int, error) {
-	b.limit()
+	if !b.limit() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	return b.c.link.read(p)
 }
 
-func (b *requestBody) limit() {
-	if b.until.IsZero() {
-		b.c.link.limitRead(time.Now(), b.set.BodyTimeout)
-	} else {
+// leastMoved is what of a body must come in each timeout. Somebody who sends a byte now and then only holds us up.
+const leastMoved = 512
+
+// limit sets the deadline of the next read; false when the body has been too slow.
+func (b *requestBody) limit() bool {
+	if !b.until.IsZero() {
 		b.c.link.readUntil(b.until)
+		return true
 	}
+	now, most := time.Now(), b.set.BodyTimeout
+	switch {
+	case b.since.IsZero() || b.moved >= leastMoved:
+		b.since, b.moved = now, 0
+	case most > 0 && now.Sub(b.since) > most+most/4:
+		return false
+	}
+	b.c.link.limitRead(now, most)
+	return true
 }
 
 // drainable reports whether the connection may outlive the exchange: the body was read, or so little of it is left that reading it is

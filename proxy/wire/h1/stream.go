@@ -26,7 +26,7 @@ func (c *conn) Gone() bool {
 
 // Inform sends an interim response to a client that understands it.
 func (c *conn) Inform(status int, h *message.Header) error {
-	if c.request.Version == message.HTTP10 || c.answered {
+	if c.asked.old || c.answered {
 		return nil
 	}
 	if status < 100 || status > 199 || status == http.StatusSwitchingProtocols {
@@ -69,7 +69,7 @@ func (c *conn) Respond(r *message.Response) (int64, error) {
 	o.open()
 	defer o.close(c.server.poison)
 	trailer := ""
-	if kind == byChunks && c.request.Trailers {
+	if kind == byChunks && c.asked.trailers {
 		trailer = announce(r.Trailer, &r.Header)
 	}
 	c.settle(kind == byClose && hasBody)
@@ -93,13 +93,13 @@ func (c *conn) frame(r *message.Response) (kind framing, length int64, hasBody b
 			return byLength, message.Unknown, false
 		}
 		return byLength, r.Length, false
-	case c.request.Method == http.MethodHead:
+	case c.asked.head:
 		return byLength, r.Length, false
 	case r.Body == nil:
 		return byLength, 0, false
 	case r.Length >= 0:
 		return byLength, r.Length, r.Length > 0
-	case c.request.Version == message.HTTP10:
+	case c.asked.old:
 		return byClose, message.Unknown, true
 	}
 	return byChunks, message.Unknown, true
@@ -107,7 +107,7 @@ func (c *conn) frame(r *message.Response) (kind framing, length int64, hasBody b
 
 // settle marks the exchange as answered and decides whether it is the last one. From here on nobody asks the client for a body.
 func (c *conn) settle(closes bool) {
-	if c.request.Expect {
+	if c.body != nil {
 		c.said100.Lock()
 		defer c.said100.Unlock()
 	}
@@ -141,7 +141,7 @@ func (c *conn) appendHead(b []byte, r *message.Response, kind framing, length in
 	switch {
 	case c.ending:
 		b = append(b, "Connection: close\r\n"...)
-	case c.request.Version == message.HTTP10:
+	case c.asked.old:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	return append(b, '\r', '\n')
@@ -157,6 +157,7 @@ func (c *conn) ended(err error, kind framing) error {
 	}
 	c.broken, c.ending = true, true
 	if kind == byClose {
+		c.link.settle(c.set.PartTimeout)
 		c.link.cut()
 	} else {
 		c.link.under().Close()
@@ -180,7 +181,7 @@ func (c *conn) gone(err error) error {
 
 // Upgrade answers 101 and hands the connection over.
 func (c *conn) Upgrade(r *message.Response) (message.Tunnel, error) {
-	if c.answered || c.request.Upgrade == "" {
+	if c.answered || c.asked.upgrade == "" {
 		return nil, errors.New("upgrade of an exchange that did not ask for it or is answered")
 	}
 	c.answered = true
@@ -189,7 +190,7 @@ func (c *conn) Upgrade(r *message.Response) (message.Tunnel, error) {
 	defer o.close(c.server.poison)
 	o.out = append(o.out, statusLines[http.StatusSwitchingProtocols]...)
 	o.out, _ = appendFields(o.out, &r.Header)
-	o.out = appendField(o.out, "Upgrade", c.request.Upgrade)
+	o.out = appendField(o.out, "Upgrade", c.asked.upgrade)
 	o.out = append(o.out, "Connection: Upgrade\r\n\r\n"...)
 	if err := c.gone(o.flush()); err != nil {
 		return nil, err
