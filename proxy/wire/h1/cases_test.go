@@ -50,7 +50,14 @@ func decode(t *testing.T, text string) string {
 	return decoded
 }
 
-func readCases(t *testing.T, file string) (cases []wireCase) {
+// caseLine is a line of a file of cases, as it stands there.
+type caseLine struct {
+	section string
+	line    int
+	in, out string
+}
+
+func readLines(t *testing.T, file string) (lines []caseLine) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -68,12 +75,20 @@ func readCases(t *testing.T, file string) (cases []wireCase) {
 		case !ok:
 			t.Fatalf("%s:%d: no outcome", file, line)
 		default:
-			c := wireCase{section: section, line: line, bytes: decode(t, in)}
-			for one := range strings.SplitSeq(out, " ++ ") {
-				c.outcomes = append(c.outcomes, readOutcome(t, one))
-			}
-			cases = append(cases, c)
+			lines = append(lines, caseLine{section, line, in, out})
 		}
+	}
+	return lines
+}
+
+func readCases(t *testing.T) (cases []wireCase) {
+	t.Helper()
+	for _, l := range readLines(t, "testdata/requests.txt") {
+		c := wireCase{section: l.section, line: l.line, bytes: decode(t, l.in)}
+		for one := range strings.SplitSeq(l.out, " ++ ") {
+			c.outcomes = append(c.outcomes, readOutcome(t, one))
+		}
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -114,7 +129,7 @@ func TestF6_Trailers(t *testing.T)           { runSection(t, "F6") }
 
 func TestEveryRequestCaseBelongsToATest(t *testing.T) {
 	sections := []string{"plain", "A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A12", "A13", "A16", "A17", "E6", "F1", "F3", "F6"}
-	cases := readCases(t, "testdata/requests.txt")
+	cases := readCases(t)
 	for _, c := range cases {
 		if id, _, _ := strings.Cut(c.section, " "); !slices.Contains(sections, id) {
 			t.Errorf("line %d: section %q has no test", c.line, c.section)
@@ -127,7 +142,7 @@ func TestEveryRequestCaseBelongsToATest(t *testing.T) {
 
 // runSection runs the cases of a section, each read at once and byte by byte.
 func runSection(t *testing.T, id string) {
-	for _, c := range readCases(t, "testdata/requests.txt") {
+	for _, c := range readCases(t) {
 		if !strings.HasPrefix(c.section, id+" ") {
 			continue
 		}

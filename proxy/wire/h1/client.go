@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type Client struct {
 	wrote, received bool
 	inExchange      bool // a response is owed or being read
 	persists        bool
+	bound           bool // to one client by an authentication of connections
 	broken          atomic.Bool
 }
 
@@ -73,8 +75,12 @@ func (c *Client) Received() bool { return c.received }
 // Reusable reports whether the exchange is over and the connection fit for another: request and response complete, nothing behind
 // the response, and both sides willing.
 func (c *Client) Reusable() bool {
-	return !c.inExchange && c.persists && !c.broken.Load() && c.link.r == c.link.w && c.sender.complete()
+	return !c.inExchange && c.persists && !c.bound && !c.broken.Load() && c.link.r == c.link.w && c.sender.complete()
 }
+
+// Bound reports that request or response of the last exchange take part in an authentication that holds for the connection and not for
+// the request (NTLM, Negotiate). Such a connection belongs to one client, and is not Reusable for another.
+func (c *Client) Bound() bool { return c.bound }
 
 // Stale reports, without waiting, that an idle connection must not be used again: the origin closed it or sent something that nobody
 // asked for.
@@ -124,6 +130,7 @@ func (c *Client) Receive(r *message.Response, peer Peer, timeout time.Duration) 
 	}
 	c.sender.proceed(false)
 	c.persists = c.head.persists()
+	c.bound = c.bound || r.Status == http.StatusUnauthorized && binds(&r.Header, message.WWWAuthenticate)
 	if r.Status == http.StatusSwitchingProtocols {
 		return c.switched(r)
 	}
@@ -178,4 +185,23 @@ func (c *Client) failed(err error) error {
 		return fault
 	}
 	return err
+}
+
+// binds reports whether a field of credentials or of a challenge names a scheme that authenticates connections.
+func binds(h *message.Header, id message.ID) bool {
+	for i := range h.Len() {
+		f := h.At(i)
+		if f.ID != id {
+			continue
+		}
+		for rest, more := f.Value, true; more; {
+			var element string
+			element, rest, more = nextElement(rest)
+			scheme, _, _ := strings.Cut(element, " ")
+			if message.EqualFold(scheme, "NTLM") || message.EqualFold(scheme, "Negotiate") {
+				return true
+			}
+		}
+	}
+	return false
 }

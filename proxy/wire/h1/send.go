@@ -21,6 +21,7 @@ func (c *Client) Send(r *message.Request, host string) error {
 	if !isToken(r.Method) || !validTarget(r) || !isValue(host) {
 		return &Error{message.FilterBroken, errors.New("send request: its method, target or host cannot be written")}
 	}
+	c.bound = c.bound || binds(&r.Header, message.Authorization)
 	poll := c.direct.open(c.link.nc)
 	if c.link.r != c.link.w || c.broken.Load() || c.used && !poll && c.Stale() {
 		return c.unfit()
