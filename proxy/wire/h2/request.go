@@ -17,6 +17,8 @@ func (x *stream) parse() (message.Reason, string) {
 	q := &x.request
 	*q = message.Request{Method: x.r.Method, Scheme: "https", Authority: x.r.Host, Target: x.r.RequestURI, Version: message.HTTP2}
 	switch {
+	case !isToken(q.Method) || len(q.Method) > maxMethod:
+		return message.MalformedRequest, ":method is not a token"
 	case q.Method == http.MethodConnect || q.Method == http.MethodTrace:
 		return message.MethodRefused, q.Method + " is not offered"
 	case len(q.Target) > limits.TargetBytes:
@@ -26,14 +28,33 @@ func (x *stream) parse() (message.Reason, string) {
 	if q.Host, ok = canon.Host(q.Authority); !ok {
 		return message.BadHost, ":authority is not host and port"
 	}
+	for _, host := range x.r.Header["Host"] { // RFC 9113 §8.3.1
+		if host != q.Authority {
+			return message.BadHost, "host and :authority differ"
+		}
+	}
 	if reason, detail := x.target(); reason != message.OK {
 		return reason, detail
 	}
 	if reason, detail := x.fields(limits.Fields); reason != message.OK {
 		return reason, detail
 	}
-	x.body()
-	return message.OK, ""
+	return x.body()
+}
+
+const maxMethod = 64
+
+// isToken reports whether s is a token (RFC 9110 §5.6.2). HTTP/2 itself lets a method hold anything, which would end as another request
+// line than the one that was judged.
+func isToken(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0:
+			return false
+		}
+	}
+	return s != ""
 }
 
 func (x *stream) target() (message.Reason, string) {
@@ -87,40 +108,85 @@ func (x *stream) fields(most int) (message.Reason, string) {
 			q.Header.AddField(message.Field{Name: name, Value: strings.Join(values, "; "), ID: id})
 		default:
 			for _, value := range values {
-				q.Header.AddField(message.Field{Name: name, Value: value, ID: id})
+				q.Header.AddField(message.Field{Name: name, Value: strings.Trim(value, " \t"), ID: id})
 			}
 		}
 	}
-	announced := make([]string, 0, len(x.r.Trailer))
-	for name := range x.r.Trailer {
-		announced = append(announced, name)
-	}
-	slices.Sort(announced)
-	q.Trailer = strings.Join(announced, ", ")
+	q.Trailer = announced(x.r.Trailer)
 	return message.OK, ""
 }
 
-func (x *stream) body() {
+// announced lists the trailer fields that are passed on if they come.
+func announced(trailer http.Header) string {
+	names := make([]string, 0, len(trailer))
+	for name := range trailer {
+		if h1.MayTrail(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// body says what content the request has. A declared length that is no number would count as none in net/http.
+func (x *stream) body() (message.Reason, string) {
 	q := &x.request
+	if lengths := x.r.Header["Content-Length"]; len(lengths) > 0 && (len(lengths) > 1 || !isNumber(lengths[0])) {
+		return message.AmbiguousFraming, "content-length is not one number"
+	}
 	q.Length = x.r.ContentLength
-	if x.r.Body == nil || x.r.Body == http.NoBody {
+	if x.r.Body == nil || x.r.Body == http.NoBody || q.Length == 0 {
 		q.Length = 0
-		return
+		return message.OK, ""
 	}
-	if q.Length != 0 {
-		q.Body = &requestBody{x: x}
+	b := &requestBody{x: x}
+	q.Body = b
+	if q.Length == message.Unknown && !q.Expect && (q.Method == http.MethodGet || q.Method == http.MethodHead) {
+		b.peek()
 	}
+	return message.OK, ""
+}
+
+func isNumber(s string) bool {
+	return s != "" && len(s) <= 18 && strings.Trim(s, "0123456789") == ""
 }
 
 // requestBody pulls from the stream; net/http gives the client credit as it is read.
 type requestBody struct {
 	x       *stream
 	trailer *message.Header
+	head    []byte // read ahead, with headErr behind it
+	headErr error
+}
+
+// peek waits for the first byte of the body of a method that seldom has one: when an empty frame is all that comes, there is no
+// body, and an origin that takes none for the method is not bothered with one.
+func (b *requestBody) peek() {
+	var first [1]byte
+	n, err := b.read(first[:])
+	b.head, b.headErr = first[:n], err
+	if n == 0 && err == io.EOF && b.trailer == nil { //nolint:errorlint // io.Reader's contract
+		b.x.request.Length, b.x.request.Body = 0, nil
+	}
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
-	b.x.limitRead()
+	if len(b.head) > 0 {
+		n := copy(p, b.head)
+		b.head = b.head[n:]
+		return n, nil
+	}
+	if b.headErr != nil {
+		return 0, b.headErr
+	}
+	return b.read(p)
+}
+
+// read reads from the stream. The deadline holds for this read only: what the origin does not take yet must not cut the client off.
+func (b *requestBody) read(p []byte) (int, error) {
+	b.x.deadline(b.x.control.SetReadDeadline, b.x.server.settings.Limits.BodyTimeout)
 	n, err := b.x.r.Body.Read(p)
+	b.x.deadline(b.x.control.SetReadDeadline, 0)
 	b.x.request.Expect = false
 	switch {
 	case err == nil:
@@ -147,7 +213,7 @@ func (b *requestBody) takeTrailer() {
 	}
 	b.trailer = &message.Header{}
 	for name, values := range b.x.r.Trailer {
-		if !h1.MayTrail(name) || strings.Contains(name, "_") {
+		if !h1.MayTrail(name) {
 			continue
 		}
 		for _, value := range values {

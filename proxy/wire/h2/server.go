@@ -62,9 +62,10 @@ func New(settings Settings) *Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	s.http = &http.Server{
-		Handler:   http.HandlerFunc(s.serve),
-		Protocols: protocols,
-		TLSConfig: &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}, // the handshakes are done already
+		Handler:                      http.HandlerFunc(s.serve),
+		DisableGeneralOptionsHandler: true, // OPTIONS * is the Handler's
+		Protocols:                    protocols,
+		TLSConfig:                    &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}, // the handshakes are done already
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingAfter / 2, WriteByteTimeout: settings.Limits.WriteTimeout,
 			MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,

@@ -80,8 +80,9 @@ func (x *stream) Respond(r *message.Response) (int64, error) {
 	if r.Length != message.Unknown && r.Status != http.StatusNoContent && (r.Body != nil || r.Length > 0 || !bodyless) {
 		header["Content-Length"] = []string{strconv.FormatInt(r.Length, 10)}
 	}
-	x.limitWrite()
 	x.w.WriteHeader(r.Status)
+	// Whatever is buffered when the handler returns goes out without a say of ours, so that this last deadline stays.
+	defer x.deadline(x.control.SetWriteDeadline, x.server.settings.Limits.WriteTimeout)
 	if bodyless || r.Body == nil {
 		return 0, nil
 	}
@@ -110,21 +111,20 @@ func (x *stream) copy(body message.Body) (sent int64, err error) {
 	defer buffers.Put(buffer)
 	ready, _ := body.(message.Ready)
 	if waits(ready) { // the head does not wait for the body
-		if err := x.control.Flush(); err != nil {
-			return 0, fmt.Errorf("%w: %w", message.ErrClientGone, err)
+		if err := x.flush(); err != nil {
+			return 0, err
 		}
 	}
 	for {
 		n, err := body.Read(*buffer)
 		if n > 0 {
-			x.limitWrite()
-			wrote, werr := x.w.Write((*buffer)[:n])
+			wrote, werr := x.writing(func() (int, error) { return x.w.Write((*buffer)[:n]) })
 			sent += int64(wrote)
 			if werr == nil && err == nil && waits(ready) {
-				werr = x.control.Flush()
+				werr = x.flush()
 			}
 			if werr != nil {
-				return sent, fmt.Errorf("%w: %w", message.ErrClientGone, werr)
+				return sent, werr
 			}
 		}
 		if err == io.EOF { //nolint:errorlint // io.Reader's contract
@@ -152,29 +152,43 @@ func asBodyError(err error) error {
 	return &message.BodyError{Reason: message.UpstreamTruncated, Err: err}
 }
 
-// limitRead and limitWrite move the stream's deadlines: a client that sends or takes nothing for that long is cut off.
-func (x *stream) limitRead() {
-	if d := x.server.settings.Limits.BodyTimeout; d > 0 {
-		_ = x.control.SetReadDeadline(time.Now().Add(d)) // HTTP/2 of net/http has deadlines
+// deadline sets or, for 0, clears one of the stream's deadlines. Nothing is due while the other side of the exchange is waited for.
+func (x *stream) deadline(set func(time.Time) error, after time.Duration) {
+	var at time.Time
+	if after > 0 {
+		at = time.Now().Add(after)
 	}
+	_ = set(at) // HTTP/2 of net/http has deadlines
 }
 
-func (x *stream) limitWrite() {
-	if d := x.server.settings.Limits.WriteTimeout; d > 0 {
-		_ = x.control.SetWriteDeadline(time.Now().Add(d))
+// writing does a write, for which the client may let the stream wait no longer than the timeout.
+func (x *stream) writing(write func() (int, error)) (int, error) {
+	x.deadline(x.control.SetWriteDeadline, x.server.settings.Limits.WriteTimeout)
+	n, err := write()
+	x.deadline(x.control.SetWriteDeadline, 0)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", message.ErrClientGone, err)
 	}
+	return n, err
+}
+
+func (x *stream) flush() error {
+	_, err := x.writing(func() (int, error) { return 0, x.control.Flush() })
+	return err
 }
 
 func timedOut(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// copyFields copies what may stand in an HTTP/2 head: the fields of one connection are not in a Header.
+// copyFields copies what may stand in an HTTP/2 head: no field of one connection (RFC 9113 §8.2.2), whoever put it there.
 func copyFields(to http.Header, from *message.Header) {
 	if from == nil {
 		return
 	}
-	for name, value := range from.All() {
-		to.Add(name, value)
+	for i := range from.Len() {
+		if f := from.At(i); f.ID == message.Other || f.ID > message.HTTP2Settings {
+			to.Add(f.Name, f.Value)
+		}
 	}
 }
