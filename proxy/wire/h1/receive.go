@@ -146,8 +146,8 @@ func (w *waiter) again(err error) error {
 		return err
 	}
 	now := time.Now()
-	if w.c.sender.running() {
-		w.start = now // the origin's time begins when it has everything
+	if sent := w.c.sender.moment(now); sent.After(w.start) {
+		w.start = sent // the origin's time begins when it has everything
 	}
 	if w.timeout > 0 && now.Sub(w.start) >= w.timeout {
 		return &Error{message.UpstreamTimeout, errors.New("read response: it did not come in time")}

@@ -159,6 +159,7 @@ type sender struct {
 
 	mu    sync.Mutex
 	over  bool
+	at    time.Time // when it was over
 	err   error // of writing
 	cause error // of the request body
 }
@@ -196,7 +197,7 @@ func (s *sender) proceed(goOn bool) {
 // end records how the sender ended. When the request body broke off, the origin is cut off.
 func (s *sender) end(err error) {
 	s.mu.Lock()
-	s.over = true
+	s.over, s.at = true, time.Now()
 	switch {
 	case err == nil:
 	case isWrite(err):
@@ -230,6 +231,19 @@ func (s *sender) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.over
+}
+
+// moment is when the sender was over, now while it is not.
+func (s *sender) moment(now time.Time) time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return s.at
+	}
+	return now
 }
 
 // settleTime is how long complete waits for a sender that has the last write behind it but has not said so.
