@@ -2,6 +2,7 @@ package filters
 
 import (
 	"errors"
+	"time"
 
 	"sluice.dev/sluice/proxy/message"
 )
@@ -45,4 +46,25 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	b.left -= int64(n)
 	return n, err
+}
+
+// Probe is message.Prober.
+func (b *limitedBody) Probe(wait time.Duration) error {
+	if p, ok := b.Body.(message.Prober); ok {
+		return p.Probe(wait)
+	}
+	return nil
+}
+
+// Ready is message.Ready: what is over the limit is not ready.
+func (b *limitedBody) Ready() (n int, end bool) {
+	ready, ok := b.Body.(message.Ready)
+	if !ok || b.over {
+		return 0, false
+	}
+	n, end = ready.Ready()
+	if int64(n) > b.left {
+		return int(b.left), false
+	}
+	return n, end
 }

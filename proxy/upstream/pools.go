@@ -1,0 +1,94 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"sluice.dev/sluice/model"
+)
+
+// Pools is all the pools of one engine, by upstream name. It is safe for concurrent use.
+type Pools struct {
+	settings Settings
+
+	mu     sync.Mutex
+	byName map[string]*Pool
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// New returns an empty Pools. Close it to end its goroutine and its idle connections.
+func New(settings Settings) *Pools {
+	p := &Pools{settings: settings.withDefaults(), byName: map[string]*Pool{}, stop: make(chan struct{})}
+	p.stopped.Go(p.reap)
+	return p
+}
+
+// Set makes the pool of u.Name what u says, creating it when there is none. Endpoints that u no longer has get nothing from now
+// on: their idle connections close, exchanges in flight finish. The error says what of u cannot be used: the pool is then
+// without it.
+func (p *Pools) Set(u *model.Upstream) error {
+	p.mu.Lock()
+	pool := p.byName[u.Name]
+	if pool == nil {
+		pool = newPool(u.Name, &p.settings)
+		p.byName[u.Name] = pool
+	}
+	p.mu.Unlock()
+	return pool.set(u)
+}
+
+// Delete takes the pool away. Its idle connections close, exchanges in flight finish, later ones find no endpoint.
+func (p *Pools) Delete(name string) {
+	p.mu.Lock()
+	pool := p.byName[name]
+	delete(p.byName, name)
+	p.mu.Unlock()
+	if pool != nil {
+		pool.close()
+		p.settings.Metrics.DropUpstream(name)
+	}
+}
+
+// Get returns the pool of that name, or nil. It stays the same until Delete.
+func (p *Pools) Get(name string) *Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byName[name]
+}
+
+// Close ends what Pools does on its own and closes all idle connections. Exchanges in flight finish.
+func (p *Pools) Close() {
+	close(p.stop)
+	p.stopped.Wait()
+	for _, pool := range p.all() {
+		p.Delete(pool.name)
+	}
+}
+
+func (p *Pools) all() []*Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*Pool, 0, len(p.byName))
+	for _, pool := range p.byName {
+		all = append(all, pool)
+	}
+	return all
+}
+
+// reap closes the connections that have idled too long.
+func (p *Pools) reap() {
+	ticker := time.NewTicker(min(5*time.Second, p.settings.IdleTimeout/2))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-ticker.C:
+			for _, pool := range p.all() {
+				pool.reap()
+			}
+		}
+	}
+}
