@@ -235,7 +235,7 @@ func chunkExtension(b []byte) (int, error) {
 		case i >= maxChunkLine:
 			return 0, &errMalformed{"a chunk-size line is too long"}
 		case c == '\r':
-			if !named || !began && i > 0 {
+			if !named {
 				return 0, &errMalformed{"a chunk extension has no name"}
 			}
 			end, err := lineEnd(b[i:])
@@ -248,7 +248,7 @@ func chunkExtension(b []byte) (int, error) {
 			return i + end, nil
 		case c == ';' && named:
 			began, named = true, false
-		case c == ' ' || c == '\t':
+		case began && (c == ' ' || c == '\t'):
 		case !began || bytesOf[c]&valueByte == 0, !named && bytesOf[c]&tokenByte == 0:
 			return 0, &errMalformed{"a chunk size is followed by something that is no extension"}
 		default:

@@ -160,8 +160,8 @@ type sender struct {
 	mu    sync.Mutex
 	over  bool
 	at    time.Time // when it was over
-	err   error // of writing
-	cause error // of the request body
+	err   error     // of writing
+	cause error     // of the request body
 }
 
 // brokenSender is one that could not write everything.
