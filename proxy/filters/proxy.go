@@ -63,6 +63,7 @@ func (p *proxy) Handle(x *filter.Exchange) filter.Result {
 		return filter.Reject(x, message.NoResponse, proxyInternalError)
 	case err == nil && x.Reason == message.OK:
 		if p.options.Failure(x.Response.Status) {
+			x.Reason = message.FailureCode // the log names it, whoever's answer it is
 			return proxyFailureCode
 		}
 		return filter.Next
