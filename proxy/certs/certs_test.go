@@ -55,18 +55,20 @@ func (f *fixture) compile() (*Set, []model.Problem) {
 	return set, problems
 }
 
-// dial makes a handshake over a pipe and returns both views of it.
-func dial(t *testing.T, set *Set, config *tls.Config) (tls.ConnectionState, *message.TLS, error) {
+// side is what one handshake was to the server.
+type side struct {
+	info *message.TLS
+	err  error
+}
+
+// accept serves one connection.
+func accept(t *testing.T, set *Set) (addr string, served <-chan side) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	type side struct {
-		info *message.TLS
-		err  error
-	}
+	t.Cleanup(func() { l.Close() })
 	server := make(chan side, 1)
 	go func() {
 		conn, err := l.Accept()
@@ -84,9 +86,16 @@ func dial(t *testing.T, set *Set, config *tls.Config) (tls.ConnectionState, *mes
 		}
 		server <- side{info, err}
 	}()
+	return l.Addr().String(), server
+}
+
+// dial makes a handshake and returns both views of it.
+func dial(t *testing.T, set *Set, config *tls.Config) (tls.ConnectionState, *message.TLS, error) {
+	t.Helper()
+	addr, server := accept(t, set)
 	config = config.Clone()
 	config.InsecureSkipVerify = true
-	conn, err := tls.Dial("tcp", l.Addr().String(), config)
+	conn, err := tls.Dial("tcp", addr, config)
 	var state tls.ConnectionState
 	if err == nil {
 		if _, err = conn.Read(make([]byte, 1)); err == nil {
@@ -289,6 +298,39 @@ func TestD4_NoSessionCrossesPolicies(t *testing.T) {
 	}
 }
 
+// TestD4_NoSessionCrossesNames, whatever the version (RFC 6066 §3), and a resumed one still knows who the client is.
+func TestD4_NoSessionCrossesNames(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		f := newFixture(t)
+		f.certificate("a", "a.test", "b.test", "*.w.test")
+		f.set.ClientCAs = f.ca.PEM
+		for _, host := range []string{"a.test", "b.test", "*.w.test"} {
+			f.entry(host, nil, "a")
+		}
+		set, _ := f.compile()
+		cache := &oneSession{}
+		ask := func(name string) *message.TLS {
+			t.Helper()
+			_, info, err := dial(t, set, &tls.Config{
+				ServerName: name, ClientSessionCache: cache, Certificates: []tls.Certificate{f.ca.ClientCertificate(t, "me")},
+				MinVersion: version, MaxVersion: version,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info
+		}
+		for _, name := range []string{"a.test", "b.test", "x.w.test", "y.w.test", "unknown.test", "other.test"} {
+			if ask(name).Resumed {
+				t.Errorf("%x: a session of another name was resumed for %s", version, name)
+			}
+			if again := ask(name); !again.Resumed || len(again.Certificates) == 0 || again.Certificates[0].Subject.CommonName != "me" {
+				t.Errorf("%x: again for %s: %+v", version, name, again)
+			}
+		}
+	}
+}
+
 // oneSession offers its one session to every server name.
 type oneSession struct{ state *tls.ClientSessionState }
 
@@ -320,7 +362,7 @@ func TestD5_AGarbledClientCAFailsClosed(t *testing.T) {
 // TestD6_TheLastGoodCertificateStays while its object is broken, and goes with its object.
 func TestD6_TheLastGoodCertificateStays(t *testing.T) {
 	f := newFixture(t)
-	f.certificate("a", "good.test")
+	f.certificate("a", "good.test", "a.test")
 	f.certificate("b", "b.test")
 	f.entry("a.test", nil, "a")
 	f.entry("b.test", nil, "b")
@@ -349,7 +391,7 @@ func TestD6_TheLastGoodCertificateStays(t *testing.T) {
 	if got := servedFor(t, set, "a.test"); got != defaultName {
 		t.Errorf("after its removal %s is served", got)
 	}
-	f.certificate("a", "new.test")
+	f.certificate("a", "new.test", "a.test")
 	set, problems := f.compile()
 	if got := servedFor(t, set, "a.test"); got != "new.test" || len(problems) > 0 {
 		t.Errorf("after its return %s is served, problems %v", got, problems)
@@ -415,37 +457,6 @@ func TestD8_OldVersionsAndSuitesAreRefused(t *testing.T) {
 	} {
 		if _, _, err := dial(t, set, config); err == nil {
 			t.Errorf("accepted %+v", config)
-		}
-	}
-}
-
-func TestCompileKeepsWhatDidNotChange(t *testing.T) {
-	f := newFixture(t)
-	f.certificate("a", "a.test")
-	f.entry("a.test", nil, "a")
-	f.entry("b.test", nil, "a")
-	first, _ := f.compile()
-	if again, _ := f.compile(); again != first {
-		t.Error("nothing changed, and the Set is another")
-	}
-	f.entry("b.test", nil, "a")
-	second, _ := f.compile()
-	a, _ := first.entries.Get("a.test")
-	if kept, _ := second.entries.Get("a.test"); kept != a {
-		t.Error("an entry that did not change was made again")
-	}
-}
-
-func TestAllocsOfAuthorize(t *testing.T) {
-	f := newFixture(t)
-	f.certificate("a", "a.test")
-	f.entry("*.a.test", nil, "a")
-	f.entry("b.test", f.ca.PEM, "a")
-	set, _ := f.compile()
-	info := &message.TLS{ServerName: "x.a.test", EntryID: "public *.a.test", Named: true}
-	for _, host := range []string{"x.a.test", "y.a.test", "b.test", "plain.test"} {
-		if n := testing.AllocsPerRun(100, func() { set.Authorize(info, host) }); n > 0 {
-			t.Errorf("%s: %v allocations", host, n)
 		}
 	}
 }

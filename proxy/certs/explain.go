@@ -1,7 +1,9 @@
 package certs
 
 import (
+	"crypto/tls"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +43,7 @@ func (s *Set) served(e *entry) string {
 			all = append(all, slot.name+" cannot be used")
 			continue
 		}
-		text := fmt.Sprintf("certificate %s for %s until %s", slot.name, strings.Join(c.Leaf.DNSNames, ", "), c.Leaf.NotAfter.UTC().Format(time.DateOnly))
+		text := fmt.Sprintf("certificate %s for %s until %s", slot.name, namesOf(c), c.Leaf.NotAfter.UTC().Format(time.DateOnly))
 		if s.store.settings.Now().After(c.Leaf.NotAfter) {
 			text += " (expired)"
 		}
@@ -55,6 +57,22 @@ func (s *Set) served(e *entry) string {
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+// namesOf lists what a certificate is for, the first few of many.
+func namesOf(c *tls.Certificate) string {
+	const most = 5
+	names := slices.Clone(c.Leaf.DNSNames)
+	for _, ip := range c.Leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	switch more := len(names) - most; {
+	case len(names) == 0:
+		return "no name"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 func usable(e *entry) bool {

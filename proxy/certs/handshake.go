@@ -27,7 +27,8 @@ func (s *Set) Handshake(ctx context.Context, conn net.Conn) (*tls.Conn, *message
 			if e.policy.broken != "" {
 				return nil, fmt.Errorf("%w: %s", ErrClientCA, e.policy.broken)
 			}
-			return e.policy.config(s.store.settings.Now(), func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pick(e, hello) }), nil
+			keys := e.policy.ticketKeys(s.store.settings.Now(), e.id, info.ServerName)
+			return e.policy.config(keys, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pick(e, hello) }), nil
 		},
 	})
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -41,8 +42,8 @@ func (s *Set) Handshake(ctx context.Context, conn net.Conn) (*tls.Conn, *message
 	return secure, info, nil
 }
 
-// serverName is the canonical form of a server name, "" for one that is no host name. RFC 6066 §3 has no final dot; some clients
-// send it, and it names the same host.
+// serverName is the canonical form of a server name, "" for one that is no host name. One with a final dot, which RFC 6066 §3 rules out,
+// does not come this far: crypto/tls refuses it.
 func serverName(sni string) string {
 	if sni == "" || strings.Contains(sni, ":") {
 		return ""

@@ -13,95 +13,63 @@ import (
 
 // Set is what the servers of one model.TLSSet present. It is immutable but for the certificates in its slots.
 type Set struct {
-	store    *Store
-	spec     *model.TLSSet
-	entries  persist.Map[*entry] // by host pattern
-	fallback *entry              // for no or an unknown name
+	store        *Store
+	spec         *model.TLSSet
+	certificates persist.Map[*model.Certificate] // that it was compiled with
+	version      uint64                          // of the store, then
+	entries      persist.Map[*entry]             // by host pattern
+	fallback     *entry                          // for no or an unknown name
+
+	uses     persist.Map[*use]          // by certificate name
+	faults   persist.Map[model.Problem] // by host pattern: what is wrong with the entry
 	problems []model.Problem
 }
 
 // entry is the TLS side of one host.
 type entry struct {
-	spec   *model.TLSEntry
-	id     string // the same in every generation
+	spec   *model.TLSEntry // nil for the fallback
+	id     string          // the same in every generation, and another one for other client CAs
 	slots  []*slot
 	policy *policy
 }
+
+// use is who presents a certificate.
+type use struct{ hosts []string } // patterns; "" is the fallback
 
 // Compile makes the Set of a TLSSet. Entries of prev whose *model.TLSEntry is the same are kept, certificates whose *model.Certificate is
 // the same are not parsed again. The problems are those of the entries and certificates that the set uses now.
 func (s *Store) Compile(spec *model.TLSSet, certificates persist.Map[*model.Certificate], prev *Set) (*Set, []model.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if prev != nil && prev.spec == spec && !s.sync(certificates) {
+	s.sync(certificates)
+	if prev == nil || prev.store != s {
+		prev = &Set{spec: &model.TLSSet{}}
+	}
+	if prev.spec == spec && prev.version == s.version {
 		return prev, prev.problems
 	}
-	s.sync(certificates)
-	set := &Set{store: s, spec: spec}
-	set.fallback = &entry{id: spec.Name, policy: s.policy(spec.ClientCAs)}
-	for _, name := range spec.Default {
-		set.fallback.slots = append(set.fallback.slots, s.slot(name))
-	}
-	var before persist.Map[*model.TLSEntry]
-	var edit *persist.Editor[*entry]
-	if prev != nil && string(prev.spec.ClientCAs) == string(spec.ClientCAs) {
-		before, edit = prev.spec.Entries, prev.entries.Edit()
-	} else {
-		edit = persist.Map[*entry]{}.Edit()
-	}
-	for host, pair := range persist.Diff(before, spec.Entries) {
-		if pair[1] == nil {
-			edit.Delete(host)
-			continue
+	b := newBuilder(s, spec, prev)
+	for host, pair := range persist.Diff(b.before, spec.Entries) {
+		if pair[0] != nil {
+			b.remove(host)
 		}
-		edit.Set(host, s.entry(spec, pair[1]))
+		if pair[1] != nil {
+			b.add(pair[1])
+		}
 	}
-	set.entries = edit.Map()
+	for name := range persist.Diff(prev.certificates, certificates) {
+		if u, used := b.uses.Get(name); used {
+			for _, host := range u.hosts {
+				b.check(host)
+			}
+		}
+	}
+	set := &Set{
+		store: s, spec: spec, certificates: certificates, version: s.version,
+		entries: b.entries.Map(), fallback: b.fallback, uses: b.uses.Map(), faults: b.faults.Map(),
+	}
 	set.problems = s.problems(set)
 	return set, set.problems
-}
-
-func (s *Store) entry(set *model.TLSSet, spec *model.TLSEntry) *entry {
-	e := &entry{spec: spec, id: set.Name + " " + spec.Host}
-	cas := spec.ClientCAs
-	if len(cas) == 0 {
-		cas = set.ClientCAs
-	}
-	e.policy = s.policy(cas)
-	for _, name := range spec.Certificates {
-		e.slots = append(e.slots, s.slot(name))
-	}
-	return e
-}
-
-// problems gathers what is wrong with the set. It walks the entries, and only when one of them or a certificate changed.
-func (s *Store) problems(set *Set) (all []model.Problem) {
-	told := map[*slot]bool{}
-	look := func(e *entry, origin model.Origin) {
-		if e.policy.broken != "" {
-			all = append(all, model.Problem{
-				Origin: origin, Reason: "ClientCAInvalid", Severity: model.Error,
-				Message: e.policy.broken + "; handshakes are refused", Mend: "give one or more CA certificates in PEM",
-			})
-		}
-		for _, slot := range e.slots {
-			if told[slot] {
-				continue
-			}
-			told[slot] = true
-			if p, isBad := s.bad[slot.name]; isBad {
-				all = append(all, p)
-			}
-			if p, isBad := s.expiry(slot); isBad {
-				all = append(all, p)
-			}
-		}
-	}
-	look(set.fallback, model.Origin{Key: model.Key{Kind: "TLSSet", Name: set.spec.Name}})
-	for _, e := range set.entries.All() {
-		look(e, e.spec.Origin)
-	}
-	return all
 }
 
 // find returns the entry for a canonical server name, and whether the name selected it.
@@ -165,16 +133,17 @@ func (s *Set) pick(e *entry, hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 }
 
 // Authorize says whether a connection with that handshake may ask for a host (canonical): OK; Misdirected when its server name
-// selected the entry of another host; ClientCertificate when the host demands a client certificate that the handshake did not ask for.
+// selected the entry of another host, or this host's when it demanded other client certificates; ClientCertificate when the host
+// demands a client certificate that the handshake did not ask for.
 func (s *Set) Authorize(t *message.TLS, host string) message.Reason {
-	if t == nil || s.entries.Len() == 0 {
+	if t == nil {
 		return message.OK
 	}
-	e, _ := s.find(host)
+	e, named := s.find(host)
 	if e.id == t.EntryID {
 		return message.OK
 	}
-	if t.Named && e != s.fallback {
+	if t.Named && named {
 		return message.Misdirected
 	}
 	if e.policy.cas != nil && !s.verified(t, e) {

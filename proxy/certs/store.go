@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"sluice.dev/sluice/model"
 	"sluice.dev/sluice/model/persist"
@@ -29,7 +31,10 @@ type Store struct {
 	seen     persist.Map[*model.Certificate]
 	slots    map[string]*slot
 	bad      map[string]model.Problem // by name: why the certificate of the config is not the one served
-	policies map[string]*policy       // by client CAs
+	untimely map[string]model.Problem // by name: served outside its time
+	due      time.Time                // when a certificate begins or ends next; zero: never
+	version  uint64                   // grows when any of these changes
+	policies map[[32]byte]weak.Pointer[policy]
 
 	selfSigned func() (*tls.Certificate, error)
 }
@@ -45,27 +50,38 @@ func New(settings Settings) *Store {
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
-	s := &Store{settings: settings, slots: map[string]*slot{}, bad: map[string]model.Problem{}, policies: map[string]*policy{}}
+	s := &Store{
+		settings: settings, slots: map[string]*slot{}, policies: map[[32]byte]weak.Pointer[policy]{},
+		bad: map[string]model.Problem{}, untimely: map[string]model.Problem{},
+	}
 	s.selfSigned = sync.OnceValues(func() (*tls.Certificate, error) { return selfSign(settings.Now()) })
 	return s
 }
 
-// sync brings the slots in step with the certificates of a config, and reports whether any changed.
-func (s *Store) sync(certificates persist.Map[*model.Certificate]) (changed bool) {
-	for name, pair := range persist.Diff(s.seen, certificates) {
-		changed = true
-		delete(s.bad, name)
-		if pair[1] == nil {
-			if slot := s.slots[name]; slot != nil {
-				slot.current.Store(nil)
-			}
-			s.settings.Metrics.DropCertificate(name)
-			continue
-		}
-		s.load(pair[1])
-	}
+// sync brings the slots in step with the certificates of a config and with the clock.
+func (s *Store) sync(certificates persist.Map[*model.Certificate]) {
+	now := s.settings.Now()
+	seen := s.seen
 	s.seen = certificates
-	return changed
+	for name, pair := range persist.Diff(seen, certificates) {
+		s.version++
+		delete(s.bad, name)
+		if pair[1] != nil {
+			s.load(pair[1])
+		} else if slot := s.slots[name]; slot != nil {
+			slot.current.Store(nil)
+			s.settings.Metrics.DropCertificate(name)
+		}
+		s.judge(name, now)
+	}
+	if s.due.IsZero() || now.Before(s.due) {
+		return
+	}
+	s.version++
+	s.due = time.Time{}
+	for name := range s.slots {
+		s.judge(name, now)
+	}
 }
 
 func (s *Store) load(spec *model.Certificate) {
@@ -78,6 +94,7 @@ func (s *Store) load(spec *model.Certificate) {
 		s.bad[spec.Name] = model.Problem{
 			Origin: spec.Origin, Reason: "CertificateInvalid", Severity: model.Error,
 			Message: fmt.Sprintf("certificate %s cannot be used: %s; until it can, %s", spec.Name, reason, what),
+			Mend:    "give a PEM chain, leaf first, and the key that belongs to the leaf",
 		}
 		return
 	}
@@ -85,28 +102,35 @@ func (s *Store) load(spec *model.Certificate) {
 	s.settings.Metrics.Certificate(spec.Name, loaded.Leaf.NotAfter)
 }
 
-// expiry is the problem of a certificate that is served outside its time; ok when there is one.
-func (s *Store) expiry(slot *slot) (model.Problem, bool) {
-	current := slot.current.Load()
-	if current == nil {
-		return model.Problem{}, false
+// judge notes whether a certificate is served outside its time, and when that changes.
+func (s *Store) judge(name string, now time.Time) {
+	delete(s.untimely, name)
+	spec, _ := s.seen.Get(name)
+	slot := s.slots[name]
+	if spec == nil || slot == nil || slot.current.Load() == nil {
+		return
 	}
-	spec, _ := s.seen.Get(slot.name)
-	if spec == nil {
-		return model.Problem{}, false
-	}
+	leaf := slot.current.Load().Leaf
 	p := model.Problem{Origin: spec.Origin, Severity: model.Warning}
-	switch now := s.settings.Now(); {
-	case now.After(current.Leaf.NotAfter):
-		p.Reason, p.Message = "CertificateExpired", fmt.Sprintf("certificate %s ended on %s", slot.name, current.Leaf.NotAfter.UTC().Format(time.RFC3339))
-		p.Mend = "renew it; it is served meanwhile, and clients will refuse it"
-	case now.Before(current.Leaf.NotBefore):
-		p.Reason, p.Message = "CertificateNotYetValid", fmt.Sprintf("certificate %s begins on %s", slot.name, current.Leaf.NotBefore.UTC().Format(time.RFC3339))
+	switch {
+	case now.Before(leaf.NotBefore):
+		p.Reason, p.Message = "CertificateNotYetValid", fmt.Sprintf("certificate %s begins on %s", name, leaf.NotBefore.UTC().Format(time.RFC3339))
 		p.Mend = "check its dates and this machine's clock; it is served meanwhile"
+		s.untimely[name] = p
+		s.expect(leaf.NotBefore)
+	case now.After(leaf.NotAfter):
+		p.Reason, p.Message = "CertificateExpired", fmt.Sprintf("certificate %s ended on %s", name, leaf.NotAfter.UTC().Format(time.RFC3339))
+		p.Mend = "renew it; it is served meanwhile, and clients will refuse it"
+		s.untimely[name] = p
 	default:
-		return p, false
+		s.expect(leaf.NotAfter.Add(time.Nanosecond))
 	}
-	return p, true
+}
+
+func (s *Store) expect(at time.Time) {
+	if s.due.IsZero() || at.Before(s.due) {
+		s.due = at
+	}
 }
 
 func (s *Store) slot(name string) *slot {
@@ -123,7 +147,7 @@ func parse(spec *model.Certificate) (*tls.Certificate, string) {
 	}
 	loaded, err := tls.X509KeyPair(spec.Chain, spec.Key)
 	if err != nil {
-		return nil, err.Error()
+		return nil, strings.TrimPrefix(err.Error(), "tls: ")
 	}
 	return &loaded, ""
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -76,17 +76,13 @@ func New(settings Settings) *Server {
 			return context.WithValue(ctx, connKey{}, s.infoOf(c))
 		},
 		ConnState: s.state,
-		ErrorLog:  log.New(discard{}, "", 0), // what goes wrong with a request is in the access log
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what goes wrong with a request is in the access log
 	}
 	go func() { _ = s.http.Serve(listener{s}) }() // it ends with Close or Drain, for no other reason
 	return s
 }
 
 type connKey struct{}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // Serve serves one connection and returns when it is over.
 func (s *Server) Serve(conn *tls.Conn, info *message.Conn) {
