@@ -173,22 +173,22 @@ func (o *options) print(folder string) {
 Try, in another terminal:
 
 # two Pods take turns
-curl %[5]s http://shop.example.com:%[1]d/
-curl %[5]s http://shop.example.com:%[1]d/
+curl -sS %[5]s http://shop.example.com:%[1]d/
+curl -sS %[5]s http://shop.example.com:%[1]d/
 # a longer path wins
-curl -H 'Host: shop.example.com' 'http://127.0.0.1:%[1]d/cart/items?page=2'
+curl -sS -H 'Host: shop.example.com' 'http://127.0.0.1:%[1]d/cart/items?page=2'
 # HTTPS, verified, over HTTP/2
-curl %[4]s %[6]s https://shop.example.com:%[2]d/cart
+curl -sS %[4]s %[6]s https://shop.example.com:%[2]d/cart
 # HTTP is redirected for this host
 curl -sS -L -i %[4]s %[7]s %[8]s http://chat.example.com:%[1]d/
 # a WebSocket: the backend greets and says goodbye
 curl -sS -i --http1.1 --output - %[4]s %[8]s -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' https://chat.example.com:%[2]d/hello
 # no Pod is there yet: 503; no such host: 404; and why
-curl -i -H 'Host: shop.example.com' http://127.0.0.1:%[1]d/soon
-curl -i -H 'Host: nobody.example.com' http://127.0.0.1:%[1]d/
-curl 'http://127.0.0.1:%[3]d/explain?url=http://shop.example.com/soon'
-curl http://127.0.0.1:%[3]d/debug/config
-curl -s http://127.0.0.1:%[3]d/metrics
+curl -sS -i -H 'Host: shop.example.com' http://127.0.0.1:%[1]d/soon
+curl -sS -i -H 'Host: nobody.example.com' http://127.0.0.1:%[1]d/
+curl -sS 'http://127.0.0.1:%[3]d/explain?url=http://shop.example.com/soon'
+curl -sS http://127.0.0.1:%[3]d/debug/config
+curl -sS http://127.0.0.1:%[3]d/metrics
 
 The manifests are in %[9]s/manifests: edit them, changes are live at once.
 Ctrl-C ends the demo.
