@@ -45,7 +45,8 @@ func noArgs(c *cobra.Command, args []string) error {
 // serveUsage fits two screens of 24 lines.
 func serveUsage(c *cobra.Command) string {
 	return fmt.Sprintf(`Read objects from files, and route traffic as they say: Ingress, IngressClass, Service,
-EndpointSlice, Secret, HTTPServer, Pipeline, IngressController. Changes of the files are live at once.
+EndpointSlice, Secret, HTTPServer, Pipeline and IngressController.
+Changes of the files are live at once.
 
   %[1]s --manifests FOLDER
   %[1]s -f easegress-server.yaml --initial-object-config-files controller.yaml
