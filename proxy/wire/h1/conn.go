@@ -114,24 +114,36 @@ func (c *conn) await() bool {
 	c.link.r, c.link.w = 0, 0
 	c.idle.Store(true)
 	defer c.idle.Store(false)
-	for {
-		c.link.limitRead(time.Now(), c.set.IdleTimeout)
-		if c.server.draining.Load() {
-			if waiting, _ := c.link.socket.peek(c.link.under()); !waiting {
-				return false
-			}
+	since := time.Now()
+	for now := since; ; now = time.Now() {
+		c.link.limitRead(now, c.set.IdleTimeout)
+		draining := c.server.draining.Load() // after the deadline, which Drain moves
+		if draining && !c.lastCall(now, since.Add(c.set.LastCall)) {
+			return false
 		}
 		n, err := c.link.nc.Read(c.link.buf)
 		if n > 0 {
 			c.link.w = n
 			return true
 		}
-		if err == nil || !isTimeout(err) || c.link.due() {
+		if err == nil || !isTimeout(err) || !draining && c.link.due() {
 			return false
 		}
 		c.link.readBy = time.Time{} // Drain may have moved the deadline
 		_ = c.link.nc.SetReadDeadline(c.link.readBy)
 	}
+}
+
+// lastCall lets a connection that drains wait for a request until end, since one may be on its way; false when none came.
+func (c *conn) lastCall(now, end time.Time) bool {
+	if !now.Before(end) {
+		if waiting, _ := c.link.socket.peek(c.link.under()); !waiting {
+			return false
+		}
+		end = now.Add(time.Second) // it is there
+	}
+	c.link.readUntil(end)
+	return true
 }
 
 // wake makes a connection that waits for a request look whether the server drains.

@@ -57,7 +57,7 @@ type world struct {
 // quick are settings with which a test does not wait long.
 func quick() *Settings {
 	s := DefaultSettings()
-	s.HeadTimeout, s.PartTimeout = 2*time.Second, 200*time.Millisecond
+	s.HeadTimeout, s.PartTimeout, s.LastCall = 2*time.Second, 200*time.Millisecond, 50*time.Millisecond
 	return s
 }
 

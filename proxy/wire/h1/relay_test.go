@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice.dev/sluice/internal/testkit"
 	"sluice.dev/sluice/proxy/message"
 )
 
@@ -90,13 +91,7 @@ func (o *recorder) got(n int) []recorded {
 // eventually polls until ok reports true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(5 * time.Second); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
+	testkit.Eventually(t, 5*time.Second, what, ok)
 }
 
 // forwarder relays each exchange over a connection of its own, as the forward step does.

@@ -53,7 +53,8 @@ func (s *Server) Serve(nc net.Conn, info *message.Conn) {
 	c.serve()
 }
 
-// Drain makes every response from now on the last of its connection and closes the connections that wait for a request.
+// Drain makes every response from now on the last of its connection. Connections that wait for a request get a last call, since a
+// request may be on its way, and are closed.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.mu.Lock()

@@ -14,6 +14,7 @@ type Settings struct {
 	BodyTimeout  time.Duration // between two pieces of a request body
 	WriteTimeout time.Duration // in which the client must take something
 	PartTimeout  time.Duration // for which a closed connection is still read
+	LastCall     time.Duration // for which a connection without a request still waits for one when the server drains
 
 	DrainBytes int64 // of an unread request body that are read so that the connection can stay open
 	KeepAlive  bool
@@ -24,8 +25,8 @@ func DefaultSettings() *Settings {
 	return &Settings{
 		HeadBytes: 32 << 10, Fields: 100, TargetBytes: 16 << 10,
 		HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, BodyTimeout: time.Minute, WriteTimeout: time.Minute,
-		PartTimeout: time.Second,
-		DrainBytes:  256 << 10, KeepAlive: true,
+		PartTimeout: time.Second, LastCall: time.Second,
+		DrainBytes: 256 << 10, KeepAlive: true,
 	}
 }
 

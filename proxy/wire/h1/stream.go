@@ -20,8 +20,7 @@ func (c *conn) CloseAfter() { c.ending = true }
 
 // Gone looks whether the client has closed or reset the connection; a client that only stopped sending counts.
 func (c *conn) Gone() bool {
-	_, gone := c.link.socket.peek(c.link.under())
-	return gone
+	return hungUp(&c.link.socket, c.link.under())
 }
 
 // Inform sends an interim response to a client that understands it.

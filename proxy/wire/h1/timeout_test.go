@@ -342,3 +342,26 @@ func TestTheOriginsTimeBeginsWhenItHasTheRequest(t *testing.T) {
 		}
 	})
 }
+
+func TestDrainLeavesTimeForOneMoreRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(*DefaultSettings(), echo)
+		defer b.Wait()
+		asks, silent := b.dial(), b.dial()
+		synctest.Wait()
+		start := time.Now()
+		b.server.Drain()
+		b.Go(func() {
+			pause(900 * time.Millisecond)
+			_, _ = io.WriteString(asks, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		})
+		if r, err := http.ReadResponse(bufio.NewReader(asks), nil); err != nil || r.StatusCode != 200 || !r.Close {
+			t.Errorf("%v %v", r, err)
+		}
+		asks.Close()
+		if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		within(t, "the end of the silent one", start, time.Second, time.Second)
+	})
+}
