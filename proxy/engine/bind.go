@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,7 +62,7 @@ func (e *Engine) Addr(server string) (net.Addr, bool) {
 }
 
 func address(spec *model.HTTPServer) string {
-	return net.JoinHostPort(spec.Address, strconv.Itoa(int(spec.Port)))
+	return net.JoinHostPort(strings.Trim(spec.Address, "[]"), strconv.Itoa(int(spec.Port)))
 }
 
 // socketKey is what makes two sockets the same. Port 0 is another port each time, so there the server's name does.
@@ -109,6 +110,10 @@ func (e *Engine) configure(s *server, spec *model.HTTPServer) {
 	}
 	if s.max = int64(spec.MaxConnections); s.max == 0 {
 		s.max = defaultMaxConnections
+	}
+	if all := e.limit.max; s.max > all {
+		e.settings.Log.Warn("fewer connections than the server's limit: descriptors are short", "server", s.name,
+			"limit", s.max, "connections", all, "mend", "raise the limit of open files (ulimit -n, LimitNOFILE)")
 	}
 	var err error
 	s.allow, err = filters.NewIPFilter(spec.IPFilter)

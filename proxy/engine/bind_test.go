@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -195,11 +196,18 @@ func TestDrainOverHTTP2(t *testing.T) {
 
 func TestTooFewDescriptorsAreSaid(t *testing.T) {
 	var log syncBuffer
-	if l := newLimit(1<<40, slog.New(slog.NewTextHandler(&log, nil))); l.max >= 1<<40 || !strings.Contains(log.String(), "descriptors are short") {
-		t.Errorf("limit %d, said %q", l.max, log.String())
+	e := newTestEngine(t, Settings{MaxConnections: 16, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := serverOn("a", 0)
+	s.MaxConnections = 16
+	e.Apply(twoServers(t, s, nil))
+	if strings.Contains(log.String(), "descriptors") {
+		t.Errorf("said without need: %s", log.String())
 	}
-	log.b.Reset()
-	if l := newLimit(16, slog.New(slog.NewTextHandler(&log, nil))); l.max != 16 || log.String() != "" {
-		t.Errorf("limit %d, said %q", l.max, log.String())
+	e.Apply(twoServers(t, serverOn("a", 0), nil))
+	if n := strings.Count(log.String(), "descriptors are short"); n != 1 {
+		t.Errorf("said %d times: %s", n, log.String())
+	}
+	if l := newLimit(0); l.max < 1 || l.max == math.MaxInt64 {
+		t.Errorf("descriptors allow %d", l.max)
 	}
 }

@@ -32,8 +32,16 @@ func newTestEngine(t testing.TB, s Settings) *Engine {
 		s.DrainDelay = -1
 	}
 	e := New(s)
-	t.Cleanup(e.Close)
+	t.Cleanup(func() { closeAndCheck(t, e) })
 	return e
+}
+
+// closeAndCheck closes an engine and looks what it left behind.
+func closeAndCheck(t testing.TB, e *Engine) {
+	e.Close()
+	if exchanges, open, tunnels := e.inFlight.Load(), e.limit.open.Load(), len(e.tunnels.open); exchanges != 0 || open != 0 || tunnels != 0 {
+		t.Errorf("left behind: %d exchanges, %d connections, %d tunnels", exchanges, open, tunnels)
+	}
 }
 
 func urlOf(t testing.TB, raw string) *url.URL {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -278,7 +278,7 @@ func until(ctx context.Context, done func() bool) bool {
 	return true
 }
 
-// defaultMaxConnections is the connection limit of a server that says none, and of all servers together.
+// defaultMaxConnections is the connection limit of a server that says none.
 const defaultMaxConnections = 10240
 
 // limit counts the connections of all servers.
@@ -287,20 +287,18 @@ type limit struct {
 	open atomic.Int64
 }
 
-// newLimit clamps the wanted number to what descriptors allow: a connection takes two, its own and its upstream's, and
-// some are kept for files, listeners and health checks.
-func newLimit(wanted int, log *slog.Logger) *limit {
-	l := &limit{max: int64(wanted)}
+// newLimit is the wanted number, or without one what descriptors allow: a connection takes two, its own and its upstream's,
+// and some are kept for files, listeners and health checks.
+func newLimit(wanted int) *limit {
+	allowed := int64(math.MaxInt64)
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return l
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
+		allowed = max(int64(min(files.Cur, 1<<40))-reserved, 16) / 2
 	}
-	if allowed := max(int64(min(files.Cur, 1<<40))-reserved, 16) / 2; allowed < l.max {
-		log.Warn("fewer connections than configured: descriptors are short", "wanted", wanted, "connections", allowed,
-			"descriptors", files.Cur, "mend", "raise the limit of open files (ulimit -n, LimitNOFILE)")
-		l.max = allowed
+	if wanted > 0 {
+		allowed = min(allowed, int64(wanted))
 	}
-	return l
+	return &limit{max: allowed}
 }
 
 const reserved = 64

@@ -30,7 +30,7 @@ type Settings struct {
 	Listen         func(ctx context.Context, network, address string) (net.Listener, error)
 	Upstream       upstream.Settings // of the pools; Log, Now and Metrics are those above
 
-	MaxConnections   int           // of all servers together [10240]; clamped to what descriptors allow
+	MaxConnections   int           // of all servers together [what descriptors allow]; each server has its own limit besides
 	HandshakeTimeout time.Duration // TLS [10s]
 	TunnelIdle       time.Duration // silence that ends a tunnel [1h]
 	DrainDelay       time.Duration // from the signal until listeners close [5s]; negative: none
@@ -50,9 +50,6 @@ func (s *Settings) fill() {
 	}
 	if s.Filters == nil {
 		s.Filters = filters.Builtin()
-	}
-	if s.MaxConnections == 0 {
-		s.MaxConnections = defaultMaxConnections
 	}
 	for d, fallback := range map[*time.Duration]time.Duration{
 		&s.HandshakeTimeout: 10 * time.Second, &s.TunnelIdle: time.Hour, &s.DrainDelay: 5 * time.Second,
@@ -87,6 +84,8 @@ type Engine struct {
 	retired  []*conns           // to be drained after the swap
 	retrying bool               // a timer runs
 	closed   bool
+
+	closePools sync.Once
 }
 
 // New returns an engine that runs an empty Config.
@@ -95,7 +94,7 @@ func New(settings Settings) *Engine {
 	e := &Engine{
 		settings: settings,
 		origins:  origins{metrics: settings.Metrics, paths: map[string]int{}},
-		limit:    newLimit(settings.MaxConnections, settings.Log),
+		limit:    newLimit(settings.MaxConnections),
 		sockets:  map[string]*socket{},
 		failed:   map[string]error{},
 	}
@@ -190,6 +189,9 @@ func (e *Engine) deletePools(names []string) {
 	}
 }
 
+// closeWait bounds how long Close waits for goroutines, of which some may hang on an origin that says nothing.
+const closeWait = 3 * time.Second
+
 // Close cuts everything off: listeners, connections, tunnels, upstreams.
 func (e *Engine) Close() {
 	e.mu.Lock()
@@ -201,6 +203,16 @@ func (e *Engine) Close() {
 	}
 	e.mu.Unlock()
 	e.tunnels.close()
-	e.running.Wait()
-	e.pools.Close()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		e.running.Wait()
+	}()
+	patience := time.NewTimer(closeWait)
+	defer patience.Stop()
+	select {
+	case <-over:
+	case <-patience.C:
+	}
+	e.closePools.Do(e.pools.Close)
 }

@@ -45,14 +45,43 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			newPlay(t, archive).run()
+			playFile(t, file)
 		})
 	}
 }
+
+func playFile(t *testing.T, file string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newPlay(t, archive).run()
+}
+
+// The lines of the security checklist that are transcripts.
+
+func TestF1_ConnectionTakesAwayOnlyWhatTheClientSent(t *testing.T) {
+	playFile(t, "testdata/hop-by-hop.txtar")
+}
+
+func TestF2_ForwardingFieldsOfStrangersAreReplaced(t *testing.T) {
+	playFile(t, "testdata/forwarded-untrusted.txtar")
+}
+
+func TestF2_ForwardingFieldsOfTrustedPeersAreKept(t *testing.T) {
+	playFile(t, "testdata/forwarded-trusted.txtar")
+}
+
+func TestF7_OurAnswersRevealNothing(t *testing.T) { playFile(t, "testdata/not-found.txtar") }
+
+func TestF7_WhatTheOriginAnswersIsKept(t *testing.T) { playFile(t, "testdata/failure-code.txtar") }
+
+func TestF9_RedirectsAreNotBuiltFromWhatClientsMakeUp(t *testing.T) {
+	playFile(t, "testdata/redirect.txtar")
+}
+
+func TestD2_D3_AHandshakeServesItsOwnHost(t *testing.T) { playFile(t, "testdata/tls.txtar") }
 
 type play struct {
 	t       *testing.T
@@ -66,6 +95,7 @@ type play struct {
 	taken   map[string]net.Listener
 	sockets map[string]*websocket
 	drained chan error
+	lost    bool // a server was removed
 }
 
 func newPlay(t *testing.T, archive *txtar.Archive) *play {
@@ -94,8 +124,33 @@ func newPlay(t *testing.T, archive *txtar.Archive) *play {
 	p.records = &records{t: t}
 	settings.AccessLog = p.records
 	p.engine = New(settings)
-	t.Cleanup(p.engine.Close)
+	t.Cleanup(func() {
+		closeAndCheck(t, p.engine)
+		p.checkCounts(settings.Metrics)
+	})
 	return p
+}
+
+// checkCounts compares the counters with the access log: each has every exchange once.
+func (p *play) checkCounts(m *telemetry.Metrics) {
+	if p.lost {
+		return // the counters of a server that was removed are gone
+	}
+	families, err := m.Registry().Gather()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	counted := 0.0
+	for _, f := range families {
+		if f.GetName() == "sluice_server_requests_total" {
+			for _, metric := range f.GetMetric() {
+				counted += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	if int(counted) != len(p.records.all) {
+		p.t.Errorf("%v requests counted, %d logged", counted, len(p.records.all))
+	}
 }
 
 func lines(text string) (all []string) {
@@ -208,7 +263,9 @@ func (p *play) apply(file string) {
 		p.t.Fatalf("no file %s", file)
 	}
 	p.current = file
+	before := len(p.engine.Snapshot().servers)
 	p.outcome = p.engine.Apply(p.world.config(file, text))
+	p.lost = p.lost || len(p.engine.Snapshot().servers) < before
 }
 
 // expect compares the reply with what the script says.
