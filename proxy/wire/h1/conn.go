@@ -232,7 +232,7 @@ func (c *conn) handle() (returned bool) {
 			c.server.Panic(value, debug.Stack())
 		}
 		if c.tunnel != nil {
-			c.tunnel.Close()
+			_ = c.tunnel.Close() // however it takes it, it is over
 			return
 		}
 		if c.answered {

@@ -95,7 +95,7 @@ func (d *direct) take(fd uintptr) bool {
 
 func readOnce(fd int, p []byte) (n int, err error) {
 	for {
-		if n, err = syscall.Read(fd, p); err != syscall.EINTR { //nolint:errorlint // a bare errno
+		if n, err = syscall.Read(fd, p); err != syscall.EINTR {
 			return n, err
 		}
 	}

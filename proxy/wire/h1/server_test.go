@@ -229,9 +229,7 @@ func TestTrailersOfResponses(t *testing.T) {
 func TestA11_StringsOutliveTheirExchange(t *testing.T) {
 	var kept []message.Field
 	w := serve(t, quick(), func(s message.Stream) {
-		for _, f := range s.Request().Header.Fields() {
-			kept = append(kept, f)
-		}
+		kept = append(kept, s.Request().Header.Fields()...)
 		_, _ = s.Respond(textResponse(200, "ok"))
 	})
 	d := w.dial()

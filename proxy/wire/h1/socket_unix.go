@@ -29,10 +29,10 @@ func (s *socket) peek(nc net.Conn) (waiting, gone bool) {
 	if err := s.raw.Control(s.look); err != nil {
 		return false, true
 	}
-	switch {
-	case s.err == nil:
+	switch s.err { //nolint:errorlint // a bare errno
+	case nil:
 		return s.n > 0, s.n == 0
-	case s.err == syscall.EAGAIN, s.err == syscall.EINTR: //nolint:errorlint // a bare errno, compared without allocation
+	case syscall.EAGAIN, syscall.EINTR:
 		return false, false
 	}
 	return false, true

@@ -58,7 +58,7 @@ var errAnswered = errors.New("the exchange is answered already")
 // Respond sends the final response.
 func (c *conn) Respond(r *message.Response) (int64, error) {
 	if r.Body != nil {
-		defer r.Body.Close()
+		defer func() { _ = r.Body.Close() }() // read to its end or given up: whether its origin closed well concerns nobody
 	}
 	if c.answered {
 		return 0, errAnswered

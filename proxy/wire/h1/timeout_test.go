@@ -208,7 +208,7 @@ func TestSlowReaderMayTakeLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Go(func() {
-			for err := error(nil); err == nil; time.Sleep(30 * time.Second) {
+			for err := error(nil); err == nil; pause(30 * time.Second) {
 				_, err = nc.Read(make([]byte, 5000))
 			}
 		})
