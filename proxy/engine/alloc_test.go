@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"testing"
 
@@ -60,7 +59,7 @@ func exchangeOf(t testing.TB, e *Engine) func() {
 		}
 		for n := 0; !bytes.HasSuffix(buffer[:n], tail); {
 			got, err := conn.Read(buffer[n:])
-			if err != nil && err != io.EOF {
+			if err != nil {
 				t.Fatal(err)
 			}
 			n += got

@@ -73,7 +73,7 @@ func hosts(n int, address string) *model.Config {
 }
 
 func ruleFor(host, path string) *model.Rule {
-	key := model.Key{Kind: "Ingress", Namespace: "test", Name: host}
+	key := model.Key{Kind: "Route", Namespace: "test", Name: host}
 	return &model.Rule{Host: host, Origin: model.Origin{Key: key}, Paths: []*model.Path{
 		{ElementPrefix: path, Backend: host, Origin: model.Origin{Key: key, Field: "spec.rules[0].http.paths[0]"}},
 	}}

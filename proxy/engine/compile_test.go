@@ -92,8 +92,8 @@ func TestProblemsStayUntilTheyAreMended(t *testing.T) {
 		return all
 	}
 	want := []string{
-		"Ingress test/h1.example spec.rules[0].http.paths[0].ipFilter.allowIPs[0]",
-		"Ingress test/h1.example spec.rules[0].http.paths[0].setHeaders.Connection",
+		"Route test/h1.example spec.rules[0].http.paths[0].ipFilter.allowIPs[0]",
+		"Route test/h1.example spec.rules[0].http.paths[0].setHeaders.Connection",
 	}
 	c = with(c, broken)
 	if diff := cmp.Diff(want, list(e.Apply(c))); diff != "" {
@@ -178,7 +178,7 @@ func TestOriginCountersLiveAsLongAsTheirOrigin(t *testing.T) {
 	request("h1.example")
 	request("h1.example")
 	request("unknown.example")
-	origin := "Ingress test/h1.example spec.rules[0].http.paths[0]"
+	origin := "Route test/h1.example spec.rules[0].http.paths[0]"
 	if diff := cmp.Diff([]string{origin}, have()); diff != "" {
 		t.Error(diff)
 	}
@@ -201,7 +201,7 @@ func TestOriginCountersLiveAsLongAsTheirOrigin(t *testing.T) {
 func TestExplain(t *testing.T) {
 	e := newTestEngine(t, Settings{Filters: filters.Builtin()})
 	c := hosts(3, "127.0.0.1:1")
-	empty := &model.Upstream{Name: "h2.example", Reason: message.ServiceMissing.String(), Detail: "Ingress test/h2.example spec.rules[0]"}
+	empty := &model.Upstream{Name: "h2.example", Reason: message.ServiceMissing.String(), Detail: "Route test/h2.example spec.rules[0]"}
 	c.Upstreams = c.Upstreams.With("h2.example", empty)
 	limited := ruleFor("h1.example", "/only")
 	limited.IPFilter = &model.IPFilter{BlockIPs: []string{"192.0.2.1"}}

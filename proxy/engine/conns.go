@@ -184,7 +184,7 @@ func (c *conns) serve(conn net.Conn) {
 	} else if h2 := c.http2(); h2 != nil {
 		h2.Serve(secure, info)
 	} else {
-		secure.Close()
+		conn.Close()
 	}
 }
 
@@ -265,17 +265,16 @@ func (c *conns) retire(timeout time.Duration) {
 }
 
 // until waits for done to report true, or for the context.
-func until(ctx context.Context, done func() bool) bool {
+func until(ctx context.Context, done func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return done()
+			return
 		}
 	}
-	return true
 }
 
 // defaultMaxConnections is the connection limit of a server that says none.

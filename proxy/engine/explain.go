@@ -83,8 +83,10 @@ func (x *explanation) listener() bool {
 		return x.add(model.Step{Stage: "listener", Text: "no server takes " + kind, Mend: "give sluice serve an address for it, or an HTTPServer"})
 	}
 	s := x.server
-	step := model.Step{Stage: "listener", OK: s.conns != nil, Origin: s.spec.Origin.String(),
-		Text: fmt.Sprintf("server %s takes %s on %s", s.name, kind, address(s.spec))}
+	step := model.Step{
+		Stage: "listener", OK: s.conns != nil, Origin: s.spec.Origin.String(),
+		Text: fmt.Sprintf("server %s takes %s on %s", s.name, kind, address(s.spec)),
+	}
 	if !step.OK {
 		step.Text = fmt.Sprintf("server %s cannot listen on %s", s.name, address(s.spec))
 		step.Mend = "free the port or choose another one"

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"encoding/binary"
-
 	"encoding/hex"
 	"math/rand/v2"
+
 	"sluice.dev/sluice/proxy/message"
 )
 
