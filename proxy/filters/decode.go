@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"sluice.dev/sluice/model/document"
 )
 
 // FieldError is what is wrong with one field of a filter spec.
@@ -141,8 +143,8 @@ func plainType(t reflect.Type) string {
 }
 
 func join(path, name string) string {
-	if path == "" {
-		return name
+	if path == "" || name == "" {
+		return path + name
 	}
 	return path + "." + name
 }
@@ -151,38 +153,11 @@ func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // suggest says which of the names was meant, or which there are.
 func suggest(got string, names []string) string {
-	best, least := "", max(2, len(got)/3)+1
-	for _, name := range names {
-		if d := distance(strings.ToLower(got), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if name := document.Nearest(got, names); name != "" {
+		return fmt.Sprintf("did you mean %q?", name)
 	}
 	if len(names) == 0 {
 		return "remove it"
 	}
 	return "there are " + strings.Join(names, ", ")
-}
-
-// distance is the number of letters to insert, delete or replace to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

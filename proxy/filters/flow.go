@@ -83,9 +83,11 @@ func (r *Registry) node(p *model.Pipeline, i int, step model.FlowNode, byName ma
 	index, ok := byName[step.Filter]
 	if !ok {
 		field := fmt.Sprintf("flow[%d].filter", i)
-		if step.Filter == "" {
+		switch {
+		case len(p.Flow) == 0: // a filter without a name, of which was told
+		case step.Filter == "":
 			found.add("FilterMissing", field, "a step names a filter or END", "")
-		} else if len(p.Flow) > 0 {
+		default:
 			found.add("FilterMissing", field, fmt.Sprintf("no filter is named %q", step.Filter), suggest(step.Filter, keys(byName)))
 		}
 		return n
