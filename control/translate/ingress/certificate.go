@@ -97,6 +97,12 @@ func hostsOf(leaf *x509.Certificate) []string {
 	return hosts
 }
 
+// covers reports whether the certificate is good for a host, or for all that a wildcard means.
+func (c *certificate) covers(host string) bool {
+	_, parent, _ := strings.Cut(host, ".")
+	return slices.Contains(c.hosts, host) || slices.Contains(c.hosts, "*."+parent)
+}
+
 // problem says what is wrong with a certificate to who names it at the origin.
 func (c *certificate) problem(path string, at model.Origin) *model.Problem {
 	p := &model.Problem{Origin: at, Severity: model.Error}

@@ -86,7 +86,9 @@ func readBack(t *testing.T, c *model.Config, dumped []byte) {
 		for _, now := range c.Servers {
 			if now.Name == s.Name && !shown[now.RuleSet] {
 				shown[now.RuleSet] = true
-				again := native.Server(s, func(service string, _ model.LoadBalance, _ model.Origin) (string, []model.Problem) { return service, nil })
+				again := native.Server(s, func(service string, _ model.LoadBalance, _ model.Origin) (string, []model.Problem) {
+					return service, nil
+				})
 				compareRules(t, c.RuleSets[now.RuleSet], again.RuleSet)
 			}
 		}

@@ -69,6 +69,9 @@ func (c *controller) listen(slot string, spec *model.HTTPServer) {
 		slot = "https"
 	}
 	server := *spec
+	if server.Origin == (model.Origin{}) {
+		server.Origin = c.spec.Origin
+	}
 	server.Meta = model.Meta{Kind: model.KindHTTPServer, Name: c.spec.Name + "/" + slot}
 	server.Rules, server.Fallback, server.RouterKind = nil, "", model.HostFirst
 	server.CertBase64, server.KeyBase64, server.Certs, server.Keys = "", "", nil, nil

@@ -154,7 +154,9 @@ func distinct(all []candidate, preferIPv6 bool) []model.Endpoint {
 		}
 	}
 	all = slices.DeleteFunc(all, func(c candidate) bool { return c.ipv6 != preferIPv6 && preferred[c.pod] })
-	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.Address, b.Address), boolOrder(a.Terminating, b.Terminating)) })
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.Address, b.Address), boolOrder(a.Terminating, b.Terminating))
+	})
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.Address == b.Address })
 	if len(all) == 0 {
 		return nil
@@ -181,14 +183,14 @@ func (e *endpoints) problems(ref ServiceRef, port int) []model.Problem {
 	p := &problems{key: ref.key()}
 	field := indexed("spec.ports", port)
 	if len(e.portless) > 0 {
-		p.doubt(field, "EndpointPortMissing", fmt.Sprintf("EndpointSlice %s has no number for port %s, so its endpoints get nothing", list(e.portless), ref.port()),
+		p.doubt(field, "EndpointPortMissing", fmt.Sprintf("endpoints without a number for port %s get nothing: those of EndpointSlice %s", ref.port(), list(e.portless)),
 			"declare the container port in every Pod that the Service selects")
 	}
 	if len(e.badPorts) > 0 {
 		p.wrong(field, "EndpointPortInvalid", "no port: "+list(e.badPorts), "use 1 to 65535")
 	}
 	if len(e.foreign) > 0 {
-		p.doubt(field, "AddressTypeUnsupported", fmt.Sprintf("EndpointSlice %s has host names, which are not looked up", list(e.foreign)), "use addressType IPv4 or IPv6")
+		p.doubt(field, "AddressTypeUnsupported", "host names are not looked up: those of EndpointSlice "+list(e.foreign), "use addressType IPv4 or IPv6")
 	}
 	if len(e.broken) > 0 {
 		p.wrong(field, "AddressInvalid", "no IP address: "+list(e.broken), "mend the EndpointSlice")

@@ -115,6 +115,8 @@ func (p *problems) host(field, host string) (string, bool) {
 		return canonical, true
 	case strings.Contains(host, "*"):
 		p.wrong(field, "InvalidHost", fmt.Sprintf("%q: the * can only be the whole first label of a name", clip(host)), mend)
+	case strings.Contains(host, "/"):
+		p.wrong(field, "InvalidHost", fmt.Sprintf("%q is no host name", clip(host)), "write the name only, without scheme and path")
 	case strings.Contains(host, ":"):
 		p.wrong(field, "InvalidHost", fmt.Sprintf("%q has a port", clip(host)), "write the host without it; it holds for all ports")
 	case strings.IndexFunc(host, func(c rune) bool { return c > 0x7f }) >= 0:

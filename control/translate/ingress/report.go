@@ -78,6 +78,9 @@ func (s *State) Entry(key model.Key) *status.Entry {
 	r := read(m.object, m.value)
 	e.Problems = append(e.Problems, r.problems...)
 	refs := s.refProblems(m, r)
+	for i := range r.tls {
+		e.Problems = append(e.Problems, s.mismatches(m, &r.tls[i])...)
+	}
 	for _, c := range m.owners {
 		e.Owners = append(e.Owners[:len(e.Owners):len(e.Owners)], c.spec.Name)
 		if len(m.owners) == 1 {
@@ -89,8 +92,8 @@ func (s *State) Entry(key model.Key) *status.Entry {
 		slices.Sort(e.Owners)
 	}
 	e.Problems = status.Tidy(append(e.Problems, refs...))
-	if e.Conditions = s.fine; len(refs) > 0 {
-		e.Conditions = conditions(refs)
+	if e.Conditions = s.fine; len(refs) > 0 || r.broken() {
+		e.Conditions = conditions(e.Problems)
 	}
 	return e
 }
@@ -156,12 +159,53 @@ func (m *member) standardTarget() target {
 	return p.backend("spec.defaultBackend", m.value.Default)
 }
 
-// conditions says whether all that an Ingress of ours refers to can be used.
-func conditions(refs []model.Problem) []status.Condition {
-	accepted := status.Condition{Type: status.Accepted, Holds: true, Reason: "Accepted"}
-	if len(refs) == 0 {
-		return []status.Condition{accepted, {Type: status.ResolvedRefs, Holds: true, Reason: "ResolvedRefs"}}
+// broken reports whether some backend names nothing that could be one.
+func (r *reading) broken() bool {
+	for ref := range r.refs {
+		if ref.target.broken != "" {
+			return true
+		}
 	}
-	p := refs[0]
-	return []status.Condition{accepted, {Type: status.ResolvedRefs, Reason: p.Reason, Message: p.Origin.Field + ": " + p.Message}}
+	return false
+}
+
+// mismatches says for which of its hosts the certificate of an entry is not good.
+func (s *State) mismatches(m *member, item *tlsItem) []model.Problem {
+	if item.secret == "" {
+		return nil
+	}
+	c := s.secret(item.secret)
+	if c.made == nil || c.made.Broken != "" {
+		return nil
+	}
+	var wrong []string
+	for _, host := range item.hosts {
+		if !c.covers(host) {
+			wrong = append(wrong, clip(host))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return []model.Problem{{
+		Origin: model.Origin{Key: m.object.Key, Field: item.field + ".secretName"}, Reason: "CertificateMismatch", Severity: model.Warning,
+		Message: fmt.Sprintf("the certificate is not good for %s; its names are %s", list(wrong), list(clipAll(slices.Clone(c.hosts)))),
+		Mend:    "issue it for these hosts too",
+	}}
+}
+
+// conditions says whether all that an Ingress of ours refers to can be used, by the first problem that says otherwise.
+func conditions(found []model.Problem) []status.Condition {
+	accepted := status.Condition{Type: status.Accepted, Holds: true, Reason: "Accepted"}
+	for i := range found {
+		if p := &found[i]; slices.Contains(unresolved(), p.Reason) {
+			return []status.Condition{accepted, {Type: status.ResolvedRefs, Reason: p.Reason, Message: p.Origin.Field + ": " + p.Message}}
+		}
+	}
+	return []status.Condition{accepted, {Type: status.ResolvedRefs, Holds: true, Reason: "ResolvedRefs"}}
+}
+
+// unresolved are the reasons of references that lead nowhere.
+func unresolved() []string {
+	return []string{"ServiceMissing", "PortMissing", "BackendUnsupported", "NoBackend", "TwoBackends", "InvalidName", "SecretMissing", "SecretBroken"}
 }

@@ -64,7 +64,7 @@ func findPort(service *store.Service, ref ServiceRef) (int, *fault) {
 		at.Field = indexed(at.Field, wrong)
 		return -1, &fault{
 			"port", "BackendUnsupported", reasonUnsupported, at, fmt.Sprintf("port %s of Service %q is %s, and HTTP goes over TCP", ref.port(), ref.Service, service.Ports[wrong].Protocol),
-			"name one of its TCP ports: " + portsOf(service),
+			"its ports are " + portsOf(service),
 		}
 	}
 	if ref.PortName == "" && ref.Port == 0 {

@@ -215,8 +215,8 @@ func (u *Upstreams) make(made *upstream) {
 		fresh = r.upstream(made.name, made.target.ref, made.balance)
 		made.fault, made.notes = r.fault, r.notes
 	}
-	old := made.made
-	if old == nil {
+	old, found := u.made.Get(made.name)
+	if !found {
 		old, _ = u.last.Get(made.name)
 	}
 	made.made = keep(old, fresh)
