@@ -180,7 +180,7 @@ func (c *conn) readHead() (int, fault) {
 		if early.lines == 0 && looked > c.set.TargetBytes+maxMethod {
 			return 0, fault{message.TargetTooLong, "the request line is too long"}
 		}
-		if l.full() && !l.grow(c.set.HeadBytes) {
+		if looked >= c.set.HeadBytes || l.full() && !l.grow(c.set.HeadBytes) {
 			return 0, c.tooLong()
 		}
 		l.readUntil(c.headBy())

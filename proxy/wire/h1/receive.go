@@ -173,9 +173,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		return 0, &message.BodyError{Reason: message.UpstreamReset, Err: net.ErrClosed}
 	}
 	n, err := b.content.Read(p)
-	switch err { //nolint:errorlint // content answers the bare io.EOF
-	case nil:
-	case io.EOF:
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
 		b.c.inExchange = false
 	default:
 		b.c.Close()

@@ -243,3 +243,22 @@ func TestA11_StringsOutliveTheirExchange(t *testing.T) {
 		}
 	}
 }
+
+func TestA13_LimitsAreSettings(t *testing.T) {
+	set := quick()
+	set.HeadBytes, set.TargetBytes, set.Fields, set.KeepAlive = 500, 100, 3, false
+	w := serve(t, set, echo)
+	for send, status := range map[string]int{
+		"GET /" + strings.Repeat("a", 101) + " HTTP/1.1\r\nHost: a\r\n\r\n":                414,
+		"GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\nX: 2\r\nX: 3\r\n\r\n":                        431,
+		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 500):                      431,
+		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 500) + "\r\n\r\n":         431,
+		"GET /" + strings.Repeat("a", 99) + " HTTP/1.1\r\nHost: a\r\nX: 1\r\nX: 2\r\n\r\n": 200,
+	} {
+		d := w.dial()
+		d.send(send)
+		if r, _ := d.answer("GET"); r.StatusCode != status || !r.Close {
+			t.Errorf("%.40q: %d, close %v", send, r.StatusCode, r.Close)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package h1
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
@@ -29,10 +30,10 @@ func (s *socket) peek(nc net.Conn) (waiting, gone bool) {
 	if err := s.raw.Control(s.look); err != nil {
 		return false, true
 	}
-	switch s.err { //nolint:errorlint // a bare errno
-	case nil:
+	switch {
+	case s.err == nil:
 		return s.n > 0, s.n == 0
-	case syscall.EAGAIN, syscall.EINTR:
+	case errors.Is(s.err, syscall.EAGAIN), errors.Is(s.err, syscall.EINTR):
 		return false, false
 	}
 	return false, true
