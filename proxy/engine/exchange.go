@@ -149,15 +149,22 @@ func (x *exchange) refuse(reason message.Reason) bool {
 	return false
 }
 
-// introduce says who the client is, gives the request its id and its forwarding fields.
+// introduce says who the client is, gives the request its id and its forwarding fields, and notes what the log says of it
+// before filters change that.
 func (x *exchange) introduce() {
 	r, conn := x.Request, x.Stream.Conn()
+	if x.engine.settings.AccessLog != nil {
+		x.record.Host = r.Authority
+		x.record.UserAgent, _ = r.Header.Value(message.UserAgent)
+		x.record.Referer, _ = r.Header.Value(message.Referer)
+	}
 	p := conn.Traits.(*peer)
 	x.client, x.ClientIP = p.addr, conn.Peer
 	if p.trusted {
 		if x.client = identify(x.engine.settings.TrustedProxies, p, &r.Header); x.client != p.addr {
 			x.ClientIP = x.client.String()
 		}
+		r.Scheme = schemeOf(r)
 	}
 	x.RequestID = requestID(p, &r.Header)
 	forward(r, conn, p, x.ClientIP)
@@ -287,19 +294,14 @@ func (x *exchange) account() {
 }
 
 func (x *exchange) describe(took time.Duration) {
-	q, conn := x.Request, x.Stream.Conn()
-	x.record = telemetry.Record{
-		Time: x.Start, Took: took, ClientIP: x.ClientIP, Peer: conn.Peer,
-		Method: q.Method, Host: q.Authority, URI: q.Target, Version: q.Version.String(),
-		Status: x.status, Read: x.up, Written: x.sent, Reason: x.Reason.String(),
-		Server: x.Route.Server, Origin: x.Route.Origin,
-		Upstream: x.Forward.Upstream, Endpoint: x.Forward.Endpoint, Attempts: x.Forward.Attempts,
-		UpstreamStatus: x.Forward.Status, UpstreamWait: x.Forward.Wait,
-		RequestID: x.RequestID,
-	}
-	x.record.UserAgent, _ = q.Header.Value(message.UserAgent)
-	x.record.Referer, _ = q.Header.Value(message.Referer)
+	q, conn, r := x.Request, x.Stream.Conn(), &x.record
+	r.Time, r.Took, r.ClientIP, r.Peer = x.Start, took, x.ClientIP, conn.Peer
+	r.Method, r.URI, r.Version = q.Method, q.Target, q.Version.String()
+	r.Status, r.Read, r.Written, r.Reason = x.status, x.up, x.sent, x.Reason.String()
+	r.Server, r.Origin, r.RequestID = x.Route.Server, x.Route.Origin, x.RequestID
+	r.Upstream, r.Endpoint, r.Attempts = x.Forward.Upstream, x.Forward.Endpoint, x.Forward.Attempts
+	r.UpstreamStatus, r.UpstreamWait = x.Forward.Status, x.Forward.Wait
 	if conn.TLS != nil {
-		x.record.TLSVersion, x.record.ServerName = tlsName(conn.TLS.Version), conn.TLS.ServerName
+		r.TLSVersion, r.ServerName = tlsName(conn.TLS.Version), conn.TLS.ServerName
 	}
 }

@@ -72,6 +72,17 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// schemeOf is the scheme that the client used: what a trusted peer says, else that of the connection.
+func schemeOf(r *message.Request) string {
+	switch said, _ := r.Header.Value(message.XForwardedProto); {
+	case message.EqualFold(said, "https"):
+		return "https"
+	case message.EqualFold(said, "http"):
+		return "http"
+	}
+	return r.Scheme
+}
+
 // forward replaces the forwarding fields of a request. Those of an untrusted peer are dropped, all of them together, and
 // ours stand instead; those of a trusted one stay, the chain gets its hop, and what is missing is added.
 func forward(r *message.Request, conn *message.Conn, p *peer, client string) {

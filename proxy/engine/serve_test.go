@@ -148,8 +148,8 @@ func TestH6_APanicCostsItsRequestOnly(t *testing.T) {
 			t.Errorf("the log has no %s: %s", want, log.String())
 		}
 	}
-	if n := e.inFlight.Load(); n != 0 {
-		t.Errorf("%d exchanges left in flight", n)
+	if got := series(t, e.settings.Metrics, "sluice_panics_total", "where"); len(got) != 1 {
+		t.Errorf("counted as %v", got)
 	}
 }
 
