@@ -148,3 +148,30 @@ func lock(path string) (unlock func(), err error) {
 	}
 	return func() { _ = f.Close() }, nil // closing gives the lock up
 }
+
+// BuildProgram builds a program of the test module.
+func BuildProgram(ctx context.Context, program, path string) error {
+	module, err := moduleDir()
+	if err != nil {
+		return err
+	}
+	return buildIn(ctx, module, program, path)
+}
+
+// BuildSluice builds the program of the module above.
+func BuildSluice(ctx context.Context, path string) error {
+	module, err := moduleDir()
+	if err != nil {
+		return err
+	}
+	return buildIn(ctx, filepath.Dir(module), "./cmd/sluice", path)
+}
+
+func buildIn(ctx context.Context, dir, program, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, program)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
+}
