@@ -115,42 +115,92 @@ func TestProblems(t *testing.T) {
 		{"no name", []model.Filter{{Kind: "Note"}}, nil, []string{"filters[0].name: a filter needs a name"}},
 		{"a name twice", note("a", "a"), nil, []string{`filters[1].name: two filters are named "a"; rename one`}},
 		{"named END", note("END"), nil, []string{"filters[0].name: END ends a flow and names no filter; choose another name"}},
-		{"unknown field", []model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"prot":1,"statusCode":308}`)}}, nil,
-			[]string{`filters[0].prot: there is no such field; did you mean "port"?`}},
-		{"bad port", []model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"port":70000}`)}}, nil,
-			[]string{"filters[0].port: 70000 is no port; write the port that clients use for https, 1 to 65535"}},
-		{"bad status", []model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"statusCode":200}`)}}, nil,
-			[]string{"filters[0].statusCode: 200 is no redirect; use 301, 302, 303, 307 or 308"}},
-		{"wrong type", []model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"port":"x"}`)}}, nil,
-			[]string{"filters[0].port: string is no number of type int"}},
-		{"no object", []model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`[]`)}}, nil,
-			[]string{"filters[0]: an object with fields is wanted here"}},
-		{"unknown filter", []model.Filter{proxy}, []model.FlowNode{{Filter: "prxy"}},
-			[]string{`flow[0].filter: no filter is named "prxy"; did you mean "proxy"?`}},
+		{
+			"unknown field",
+			[]model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"prot":1,"statusCode":308}`)}},
+			nil,
+			[]string{`filters[0].prot: there is no such field; did you mean "port"?`},
+		},
+		{
+			"bad port",
+			[]model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"port":70000}`)}},
+			nil,
+			[]string{"filters[0].port: 70000 is no port; write the port that clients use for https, 1 to 65535"},
+		},
+		{
+			"bad status",
+			[]model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"statusCode":200}`)}},
+			nil,
+			[]string{"filters[0].statusCode: 200 is no redirect; use 301, 302, 303, 307 or 308"},
+		},
+		{
+			"wrong type",
+			[]model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`{"port":"x"}`)}},
+			nil,
+			[]string{"filters[0].port: string is no number of type int"},
+		},
+		{
+			"no object",
+			[]model.Filter{{Name: "r", Kind: "HTTPSRedirect", Raw: []byte(`[]`)}},
+			nil,
+			[]string{"filters[0]: an object with fields is wanted here"},
+		},
+		{
+			"unknown filter",
+			[]model.Filter{proxy},
+			[]model.FlowNode{{Filter: "prxy"}},
+			[]string{`flow[0].filter: no filter is named "prxy"; did you mean "proxy"?`},
+		},
 		{"a step without a filter", []model.Filter{proxy}, []model.FlowNode{{}}, []string{"flow[0].filter: a step names a filter or END"}},
-		{"backward jump", note("a", "b"), []model.FlowNode{{Filter: "a"}, {Filter: "b", JumpIf: map[string]string{"odd": "a"}}},
-			[]string{`flow[1].jumpIf.odd: there is no step "a" further on; a flow jumps forward only: move that step behind this one, or jump to END`}},
-		{"jump to itself", note("a"), []model.FlowNode{{Filter: "a", JumpIf: map[string]string{"": "a"}}},
-			[]string{`flow[0].jumpIf: there is no step "a" further on; a flow jumps forward only: move that step behind this one, or jump to END`}},
-		{"unknown result", []model.Filter{proxy}, []model.FlowNode{{Filter: "proxy", JumpIf: map[string]string{"serverErr": "END"}}},
-			[]string{`flow[0].jumpIf.serverErr: Proxy has no result "serverErr"; did you mean "serverError"?`}},
-		{"unknown target", note("a", "bbbb"), []model.FlowNode{{Filter: "a", JumpIf: map[string]string{"odd": "bbbc"}}, {Filter: "bbbb"}},
-			[]string{`flow[0].jumpIf.odd: there is no step "bbbc" further on; did you mean "bbbb"?`}},
-		{"alias twice", note("a", "b"), []model.FlowNode{{Filter: "a", Alias: "x"}, {Filter: "b", Alias: "x"}},
-			[]string{`flow[1].alias: flow[0] has the alias "x" too; choose another alias`}},
-		{"alias of a filter's name", note("a", "b"), []model.FlowNode{{Filter: "a", Alias: "b"}},
-			[]string{`flow[0].alias: "b" is the name of another filter; choose another alias`}},
+		{
+			"backward jump", note("a", "b"),
+			[]model.FlowNode{{Filter: "a"}, {Filter: "b", JumpIf: map[string]string{"odd": "a"}}},
+			[]string{`flow[1].jumpIf.odd: there is no step "a" further on; a flow jumps forward only: move that step behind this one, or jump to END`},
+		},
+		{
+			"jump to itself", note("a"),
+			[]model.FlowNode{{Filter: "a", JumpIf: map[string]string{"": "a"}}},
+			[]string{`flow[0].jumpIf: there is no step "a" further on; a flow jumps forward only: move that step behind this one, or jump to END`},
+		},
+		{
+			"unknown result",
+			[]model.Filter{proxy},
+			[]model.FlowNode{{Filter: "proxy", JumpIf: map[string]string{"serverErr": "END"}}},
+			[]string{`flow[0].jumpIf.serverErr: Proxy has no result "serverErr"; did you mean "serverError"?`},
+		},
+		{
+			"unknown target", note("a", "bbbb"),
+			[]model.FlowNode{{Filter: "a", JumpIf: map[string]string{"odd": "bbbc"}}, {Filter: "bbbb"}},
+			[]string{`flow[0].jumpIf.odd: there is no step "bbbc" further on; did you mean "bbbb"?`},
+		},
+		{
+			"alias twice", note("a", "b"),
+			[]model.FlowNode{{Filter: "a", Alias: "x"}, {Filter: "b", Alias: "x"}},
+			[]string{`flow[1].alias: flow[0] has the alias "x" too; choose another alias`},
+		},
+		{
+			"alias of a filter's name", note("a", "b"),
+			[]model.FlowNode{{Filter: "a", Alias: "b"}},
+			[]string{`flow[0].alias: "b" is the name of another filter; choose another alias`},
+		},
 		{"alias END", note("a"), []model.FlowNode{{Filter: "a", Alias: "END"}}, []string{"flow[0].alias: END ends a flow and is no alias; choose another alias"}},
-		{"END jumps", note("a"), []model.FlowNode{{Filter: "END", JumpIf: map[string]string{"odd": "a"}}, {Filter: "a"}},
-			[]string{"flow[0].jumpIf: END ends the flow and has no result to jump on; remove it"}},
+		{
+			"END jumps", note("a"),
+			[]model.FlowNode{{Filter: "END", JumpIf: map[string]string{"odd": "a"}}, {Filter: "a"}},
+			[]string{"flow[0].jumpIf: END ends the flow and has no result to jump on; remove it"},
+		},
 		{"a proxy without pools", []model.Filter{{Name: "p", Kind: "Proxy"}}, nil, []string{"filters[0].pools: a Proxy needs a pool; give it one with servers or a service"}},
-		{"a pool without servers", []model.Filter{{Name: "p", Kind: "Proxy", Proxy: &model.Proxy{Pools: []*model.Pool{{}, {Service: "u", FailureCodes: []int{7}, Timeout: -1}}}}}, nil,
+		{
+			"a pool without servers",
+			[]model.Filter{{Name: "p", Kind: "Proxy", Proxy: &model.Proxy{Pools: []*model.Pool{{}, {Service: "u", FailureCodes: []int{7}, Timeout: -1}}}}},
+			nil,
 			[]string{
 				"filters[0].pools[1]: a second pool has no filter that sends requests to it; remove it",
 				"filters[0].pools[0]: a pool needs servers or a service",
 				"filters[0].pools[1].timeout: a timeout is not negative; write it as 30s",
 				"filters[0].pools[1].failureCodes[0]: 7 is no status; statuses are 100 to 599",
-			}},
+			},
+		},
 		{"all at once", []model.Filter{{Name: "a", Kind: "X"}, {Name: "b", Kind: "HTTPSRedirect", Raw: []byte(`{"a":1,"b":2}`)}}, nil, []string{
 			`filters[0].kind: no filter kind is named "X"; there are Fails, HTTPSRedirect, Note, Proxy`,
 			"filters[1].a: there is no such field; there are port, statusCode",
@@ -203,7 +253,7 @@ func TestG7_FilterThatCannotBeBuilt(t *testing.T) {
 		t.Errorf("%v ran, %d of 2 filters closed", ran, closed)
 	}
 	_, problems := Build(p, r, filter.Env{})
-	if got, want := problems[0].String(), "HTTPServer s rules[0].filters[2].rules[2]: is bad; mend it"; got != want {
+	if got, want := problems[0].String(), "HTTPServer s rules[0]: filters[2].rules[2]: is bad; mend it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -33,7 +33,7 @@ func (e *FieldError) Error() string {
 
 // fieldErrors unwraps what errors.Join made of FieldErrors; another error stands for the whole spec.
 func fieldErrors(err error) []*FieldError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only errors.Join itself is taken apart
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*FieldError
 		for _, e := range joined.Unwrap() {
 			all = append(all, fieldErrors(e)...)

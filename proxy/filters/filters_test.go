@@ -191,7 +191,7 @@ func TestBodyLimit(t *testing.T) {
 			}
 			var broken *message.BodyError
 			over := errors.As(err, &broken) && broken.Reason == message.BodyTooLarge
-			if string(got) != c.want || over != c.over || !over && err != io.EOF {
+			if string(got) != c.want || over != c.over || !over && !errors.Is(err, io.EOF) {
 				t.Errorf("%+v by %d: %q %v", c, size, got, err)
 			}
 			if _, again := r.Body.Read(make([]byte, 1)); again == nil {

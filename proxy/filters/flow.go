@@ -29,9 +29,14 @@ type problems struct {
 	list   []model.Problem
 }
 
+// add adds a problem with a field of the pipeline. A pipeline made of a part of another object has no fields that its user knows.
 func (p *problems) add(reason, field, message, mend string) {
 	origin := p.origin
-	origin.Field = join(origin.Field, field)
+	if origin.Field == "" {
+		origin.Field = field
+	} else {
+		message = field + ": " + message
+	}
 	p.list = append(p.list, model.Problem{Origin: origin, Reason: reason, Message: message, Mend: mend, Severity: model.Error})
 }
 

@@ -162,10 +162,10 @@ func parseTemplate(text string) (template, error) {
 // parseVariable reads what follows a $.
 func parseVariable(text string) (p piece, rest string, err error) {
 	var name, fallback string
-	switch {
-	case text[0] == '$':
+	switch text[0] {
+	case '$':
 		return piece{text: "$"}, text[1:], nil
-	case text[0] == '{':
+	case '{':
 		end := strings.IndexByte(text, '}')
 		if end < 0 {
 			return piece{}, "", fmt.Errorf("a ${ has no }: $%s", text)

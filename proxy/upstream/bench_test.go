@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -103,9 +104,11 @@ func forwardGet(tb testing.TB) func() {
 			tb.Fatal(err)
 		}
 		for {
-			if _, err := x.Response.Body.Read(buf); err == io.EOF {
+			_, err := x.Response.Body.Read(buf)
+			if errors.Is(err, io.EOF) {
 				break
-			} else if err != nil {
+			}
+			if err != nil {
 				tb.Fatal(err)
 			}
 		}

@@ -214,7 +214,10 @@ func (f *flight) note(fail *fault, m *member, now time.Time) {
 // sent can; one that may have been sent only when it is idempotent and the connection had been used before, so that it more
 // likely died of age than of the request.
 func (f *flight) mayRetry(fail *fault, m *member) bool {
-	if fail.client || fail.local || fail.head || fail.sent && !(fail.stale && idempotent(f.x.Request.Method)) {
+	if fail.client || fail.local || fail.head {
+		return false
+	}
+	if fail.sent && (!fail.stale || !idempotent(f.x.Request.Method)) {
 		return false
 	}
 	if f.x.Stream.Gone() {

@@ -32,7 +32,9 @@ func (s *stream) Inform(status int, _ *message.Header) error {
 	s.interims = append(s.interims, status)
 	return nil
 }
+
 func (s *stream) Respond(*message.Response) (int64, error) { return 0, errors.New("not in this test") }
+
 func (s *stream) Upgrade(*message.Response) (message.Tunnel, error) {
 	return nil, errors.New("not in this test")
 }
