@@ -46,7 +46,7 @@ func (t *trial) problems() []model.Problem {
 }
 
 func (t *trial) explain(q *admin.Question) []model.Step {
-	e := admin.Explainer{Engine: t.engine, View: func() store.View { return t.read.view }, Options: t.options}
+	e := admin.Explainer{Engine: t.engine, View: func() store.View { return t.read.view }, Options: t.options, Problems: t.problems}
 	return e.Explain(q)
 }
 

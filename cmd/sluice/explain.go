@@ -163,9 +163,11 @@ func printStep(w io.Writer, s model.Step) {
 			fmt.Fprintf(w, "%-4s  %-11s  %s %s\n", "", "", what, oneLine(text))
 		}
 	}
-	more("from", s.Origin)
+	if !strings.Contains(s.Text, s.Origin) {
+		more("of", s.Origin)
+	}
 	for _, lost := range s.Lost {
-		more("not", lost)
+		more("-", lost)
 	}
 	more("mend:", s.Mend)
 }

@@ -72,14 +72,18 @@ func without(a, b *status.Entry) []model.Problem {
 	return rest
 }
 
-// problems are those there are now.
-func (r *reporter) problems() []admin.Problem {
+// all are the problems there are now.
+func (r *reporter) all() []model.Problem {
 	r.mu.Lock()
-	last := r.last
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	return r.last.Problems()
+}
+
+// problems are those there are now, with their places.
+func (r *reporter) problems() []admin.Problem {
 	view := r.view()
 	var all []admin.Problem
-	for _, p := range last.Problems() {
+	for _, p := range r.all() {
 		made := admin.Problem{
 			Severity: p.Severity.String(), Object: p.Origin.Key.String(), Field: p.Origin.Field, Reason: p.Reason, Message: p.Message, Mend: p.Mend,
 		}

@@ -138,7 +138,7 @@ func (s *server) drain(ctx context.Context, signals <-chan os.Signal) error {
 
 // admin is the handler of the admin address.
 func (s *server) admin() http.Handler {
-	explainer := &admin.Explainer{Engine: s.engine, View: s.loop.View, Options: s.objects}
+	explainer := &admin.Explainer{Engine: s.engine, View: s.loop.View, Options: s.objects, Problems: s.says.all}
 	return admin.New(admin.Settings{
 		Log: s.log, Metrics: s.metrics.Registry(), Ready: s.ready, Explain: explainer.Explain, Problems: s.says.problems,
 		Config: func() []byte { return model.Dump(s.engine.Snapshot().Config) },
