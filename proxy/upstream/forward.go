@@ -248,5 +248,6 @@ func (f *flight) refuse(fail *fault) {
 
 // forget drops what f need not keep for the next exchange.
 func (f *flight) forget() {
-	f.x, f.request, f.options = nil, nil, filter.ForwardOptions{}
+	clear(f.tried)
+	f.pool, f.x, f.request, f.anew, f.options = nil, nil, nil, nil, filter.ForwardOptions{}
 }

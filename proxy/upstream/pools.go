@@ -43,11 +43,13 @@ func (p *Pools) Set(u *model.Upstream) error {
 func (p *Pools) Delete(name string) {
 	p.mu.Lock()
 	pool := p.byName[name]
-	delete(p.byName, name)
+	if pool != nil {
+		delete(p.byName, name)
+		p.settings.Metrics.DropUpstream(name)
+	}
 	p.mu.Unlock()
 	if pool != nil {
 		pool.close()
-		p.settings.Metrics.DropUpstream(name)
 	}
 }
 
