@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,11 +24,38 @@ type world struct {
 	dir    string
 	store  *store.Store
 	source *Source
+	log    testLog
+}
+
+// testLog is a log that a test may read while it is written.
+type testLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// awaitLog waits for a line and forgets what was logged.
+func (w *world) awaitLog(want string) {
+	w.t.Helper()
+	testkit.Eventually(w.t, 10*time.Second, "the log says "+want, func() bool {
+		w.log.mu.Lock()
+		defer w.log.mu.Unlock()
+		found := strings.Contains(w.log.text.String(), want)
+		if found {
+			w.log.text.Reset()
+		}
+		return found
+	})
 }
 
 func start(t *testing.T, prepare func(w *world), paths ...string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), store: store.New("files")}
+	w := &world{t: t, dir: t.TempDir()}
 	if prepare != nil {
 		prepare(w)
 	}
@@ -36,8 +65,24 @@ func start(t *testing.T, prepare func(w *world), paths ...string) *world {
 	for i := range paths {
 		paths[i] = filepath.Join(w.dir, paths[i])
 	}
+	w.run(t, paths)
+	return w
+}
+
+// startBench is start over a folder that is there.
+func startBench(b *testing.B, dir string) *world {
+	b.Helper()
+	w := &world{dir: dir}
+	w.run(b, []string{dir})
+	return w
+}
+
+// run runs a Source until the test ends, and returns when it is synced.
+func (w *world) run(t testing.TB, paths []string) {
+	t.Helper()
+	w.store = store.New("files")
 	var err error
-	if w.source, err = New(Settings{Name: "files", Paths: paths, Store: w.store, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.source, err = New(Settings{Name: "files", Paths: paths, Store: w.store, Log: slog.New(slog.NewTextHandler(&w.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,10 +96,9 @@ func start(t *testing.T, prepare func(w *world), paths ...string) *world {
 	})
 	select {
 	case <-w.source.Synced():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("not synced")
 	}
-	return w
 }
 
 func service(names ...string) string {
@@ -107,7 +151,9 @@ func (w *world) await(want string) {
 func (w *world) awaitProblem(reason, where string) {
 	w.t.Helper()
 	testkit.Eventually(w.t, 10*time.Second, reason+" at "+where, func() bool {
-		return slices.ContainsFunc(w.problems(), func(p model.Problem) bool { return (reason == "" || p.Reason == reason) && strings.Contains(p.String(), where) })
+		return slices.ContainsFunc(w.problems(), func(p model.Problem) bool {
+			return (reason == "" || p.Reason == reason) && strings.Contains(p.String(), where)
+		})
 	})
 }
 
@@ -230,13 +276,24 @@ func TestAFolderThatVanishesKeepsItsObjects(t *testing.T) {
 	w := start(t, func(w *world) {
 		w.do(os.MkdirAll(w.path("m"), 0o755))
 		w.write("m/a.yaml", service("a"))
-	}, "m")
-	w.await("a")
-	w.do(os.Rename(w.path("m"), w.path("away")))
-	testkit.Eventually(t, 10*time.Second, "the source has noticed", func() bool { _, err := os.Stat(w.path("m")); return err != nil })
-	w.do(os.MkdirAll(w.path("m"), 0o755))
-	w.write("m/b.yaml", service("b"))
-	w.await("b")
+	}, "m", "other.yaml")
+	for _, vanish := range []func() error{
+		func() error { return os.Rename(w.path("m"), w.path("away")) },
+		func() error { return os.RemoveAll(w.path("m")) },
+	} {
+		w.await("a")
+		w.do(vanish())
+		w.write("other.yaml", service("other")) // read after the folder was missed
+		w.awaitLog("is gone")
+		w.await("a other")
+		w.do(os.Remove(w.path("other.yaml")))
+		w.await("a")
+		w.do(os.MkdirAll(w.path("m"), 0o755))
+		w.write("m/b.yaml", service("b"))
+		w.await("b")
+		w.do(os.Rename(w.path("m/b.yaml"), w.path("m/a.yaml")))
+		w.write("m/a.yaml", service("a"))
+	}
 }
 
 func TestTheSameObjectInTwoFiles(t *testing.T) {

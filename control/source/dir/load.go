@@ -14,6 +14,8 @@ import (
 // KindFile is the kind of the object that carries the problems of a file as such.
 const KindFile = "File"
 
+const maxFile = 64 << 20 // bytes; reading more would cost memory before it is refused
+
 // file is what one file has given.
 type file struct {
 	path     string
@@ -49,6 +51,12 @@ func load(path string, seen signature, before *file) *file {
 	if !seen.exists {
 		return f
 	}
+	switch {
+	case !seen.plain:
+		return f.keep(before, "it is no regular file")
+	case seen.size > maxFile:
+		return f.keep(before, fmt.Sprintf("the file has %d MiB, more than %d: split it", seen.size>>20, maxFile>>20))
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return f.keep(before, fmt.Sprintf("the file cannot be read: %v", err))
@@ -80,7 +88,7 @@ func (f *file) all() []*store.Object {
 		return f.objects
 	}
 	own := store.NewObject(KindFile, "", f.path, nil)
-	own.Line, own.Problems = 1, f.problems
+	own.File, own.Line, own.Problems = f.path, 1, f.problems
 	return append(f.objects[:len(f.objects):len(f.objects)], own)
 }
 

@@ -1,8 +1,11 @@
 package dir
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -11,19 +14,26 @@ import (
 // signature tells whether a file is still the one that was seen.
 type signature struct {
 	exists  bool
+	plain   bool // a file, and not a pipe or a device
 	size    int64
 	device  uint64
 	inode   uint64
 	changed time.Time // the later of content and status change
 }
 
-// signatureOf follows links, so that it changes when ..data of a mounted ConfigMap points elsewhere.
+// signatureOf follows links, so that it changes when ..data of a mounted ConfigMap points elsewhere. A file that cannot be looked at
+// is there; reading it will say why not.
 func signatureOf(path string) signature {
 	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return signature{}
+	case err != nil:
+		return signature{exists: true, plain: true}
+	case info.IsDir():
 		return signature{}
 	}
-	s := signature{exists: true, size: info.Size(), changed: info.ModTime()}
+	s := signature{exists: true, plain: info.Mode().IsRegular(), size: info.Size(), changed: info.ModTime()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		s.device, s.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // Dev is an int32 on darwin
 		if status := statusChange(sys); status.After(s.changed) {
@@ -36,10 +46,7 @@ func signatureOf(path string) signature {
 // isManifest reports whether a path is one of those given, or a file of a given folder that is read by its name.
 func (s *Source) isManifest(path string) bool {
 	for _, root := range s.settings.Paths {
-		if path == root {
-			return true
-		}
-		if within(root, path) && readable(filepath.Base(path)) {
+		if path == root || within(root, path) && readable(filepath.Base(path)) && !hidden(root, path) {
 			return true
 		}
 	}
@@ -58,98 +65,137 @@ func readable(name string) bool {
 	return false
 }
 
-func within(root, path string) bool {
-	return strings.HasPrefix(path, root+string(filepath.Separator)) || root == "." && !filepath.IsAbs(path)
+// hidden reports whether one of the names between root and path begins with a dot.
+func hidden(root, path string) bool {
+	between, err := filepath.Rel(root, path)
+	return err != nil || strings.HasPrefix(between, ".") || strings.Contains(between, string(filepath.Separator)+".")
 }
 
-// scanPath adds the files of a path of the settings to found, and watches what must be watched to hear of changes.
-func (s *Source) scanPath(path string, found map[string]bool) {
+// within reports whether a path is under a folder; both are clean.
+func within(root, path string) bool {
+	if root == "." {
+		return !filepath.IsAbs(path) && path != ".." && !strings.HasPrefix(path, ".."+string(filepath.Separator))
+	}
+	return strings.HasPrefix(path, strings.TrimSuffix(root, string(filepath.Separator))+string(filepath.Separator))
+}
+
+// look is one look at all paths.
+type look struct {
+	s      *Source
+	found  map[string]bool // the manifests that are there
+	works  map[string]bool // what was watched before: whether the system could tell of it
+	before map[string]bool // folders that could not be read before
+}
+
+// path adds the files of a path of the settings to what is found, and watches what must be watched to hear of changes.
+func (l *look) path(path string) {
+	l.watchAbove(path)
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		if s.hadFolder(path) {
-			s.vanished(path)
-		}
-		s.watchAncestor(path)
+		l.s.missing(path)
+		return
 	case info.IsDir():
-		delete(s.gone, path)
-		s.scanFolder(path, found, 0)
-		s.watchAncestor(path)
+		l.folder(path, []os.FileInfo{info})
 	default:
-		found[path] = true
-		s.watch(filepath.Dir(path))
-		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
-			s.watch(filepath.Dir(target))
-		}
+		l.found[path] = true
+		l.follow(path)
+	}
+	if l.s.gone[path] {
+		l.s.settings.Log.Info("a path of manifests is there", "path", path)
+		delete(l.s.gone, path)
 	}
 }
 
-func (s *Source) hadFolder(path string) bool {
-	for read := range s.files {
-		if within(path, read) {
-			return true
-		}
-	}
-	return false
-}
-
-const maxFolders = 16 // levels of folders in folders
-
-func (s *Source) scanFolder(folder string, found map[string]bool, depth int) {
-	s.watch(folder)
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		s.settings.Log.Warn("a folder of manifests cannot be read", "path", folder, "error", err)
+// missing takes note of a path of the settings that is not there, and says so once.
+func (s *Source) missing(path string) {
+	if s.gone[path] {
 		return
 	}
+	s.gone[path] = true
+	kept := 0
+	for read := range s.files {
+		if within(path, read) {
+			kept++
+		}
+	}
+	if kept > 0 {
+		s.settings.Log.Warn("a folder of manifests is gone; what its files had is kept until it is back", "path", path, "files", kept)
+	} else {
+		s.settings.Log.Warn("a path of manifests is not there; it is waited for", "path", path)
+	}
+}
+
+// folder looks through a folder and those in it. above are the folders that lead to it, itself included, so that a link to one of them is no
+// endless way down.
+func (l *look) folder(folder string, above []os.FileInfo) {
+	l.watch(folder)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		if !l.before[folder] {
+			l.s.settings.Log.Warn("a folder of manifests cannot be read", "path", folder, "error", err)
+		}
+		l.s.unread[folder] = true
+	}
 	for _, entry := range entries {
-		path := filepath.Join(folder, entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case isFolder(entry, path):
-			if depth < maxFolders {
-				s.scanFolder(path, found, depth+1)
+		name, path := entry.Name(), filepath.Join(folder, entry.Name())
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		link := entry.Type()&os.ModeSymlink != 0
+		if entry.IsDir() || link {
+			info, err := os.Stat(path)
+			if err == nil && info.IsDir() {
+				if !slices.ContainsFunc(above, func(a os.FileInfo) bool { return os.SameFile(a, info) }) {
+					l.folder(path, append(above[:len(above):len(above)], info))
+				}
+				continue
 			}
-		case readable(entry.Name()):
-			found[path] = true
+		}
+		if readable(name) {
+			l.found[path] = true
+			if link {
+				l.follow(path)
+			}
 		}
 	}
 }
 
-func isFolder(entry os.DirEntry, path string) bool {
-	if entry.Type()&os.ModeSymlink == 0 {
-		return entry.IsDir()
+// follow watches where a manifest that is a link leads to.
+func (l *look) follow(path string) {
+	if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+		l.s.links[target] = true
+		l.watch(filepath.Dir(target))
 	}
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
-// watchAncestor watches the nearest folder above a path that exists, to hear when the path comes or goes.
-func (s *Source) watchAncestor(path string) {
-	for parent := filepath.Dir(path); ; parent = filepath.Dir(parent) {
-		if info, err := os.Stat(parent); err == nil && info.IsDir() {
-			s.watch(parent)
-			return
+// watchAbove watches the nearest folder above a path that exists, to hear when the path, or what leads to it, comes or goes.
+func (l *look) watchAbove(path string) {
+	nearest := func() string {
+		for parent := filepath.Dir(path); ; parent = filepath.Dir(parent) {
+			if info, err := os.Stat(parent); err == nil && info.IsDir() || parent == filepath.Dir(parent) {
+				return parent
+			}
 		}
-		if parent == filepath.Dir(parent) {
+	}
+	for {
+		parent := nearest()
+		l.watch(parent)
+		if nearest() == parent { // nothing came or went before the watch was there
 			return
 		}
 	}
 }
 
 // watch asks the system to tell of changes in a folder. A folder that went and came back under the same name is another one, so each
-// scan asks again.
-func (s *Source) watch(folder string) {
-	if s.watcher.Events == nil {
+// look asks again.
+func (l *look) watch(folder string) {
+	if _, done := l.s.watched[folder]; done || l.s.watcher.Events == nil {
 		return
 	}
-	err := s.watcher.Add(folder)
-	if err != nil && s.watched[folder] {
-		return
-	}
-	s.watched[folder] = err == nil
-	if err != nil {
-		s.settings.Log.Warn("a folder cannot be watched; it is looked at every few seconds", "path", folder, "error", err)
-		s.watched[folder] = true // said once
+	err := l.s.watcher.Add(folder)
+	l.s.watched[folder] = err == nil
+	if worked, asked := l.works[folder]; err != nil && (worked || !asked) {
+		l.s.settings.Log.Warn("a folder cannot be watched; it is looked at every few seconds", "path", folder, "error", err)
 	}
 }

@@ -3,9 +3,8 @@ package dir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -16,8 +15,9 @@ import (
 )
 
 const (
-	rest   = 50 * time.Millisecond // a file that has not changed for so long is whole
-	rescan = 5 * time.Second       // all paths are looked at again, in case the system told of a change too late or not at all
+	rest     = 50 * time.Millisecond // a file that has not changed for so long is whole
+	rescan   = 5 * time.Second       // all paths are looked at again, in case the system told of a change too late or not at all
+	patience = 3 * time.Second       // a file that never rests keeps the first full read waiting for so long
 )
 
 // Settings of a Source.
@@ -32,12 +32,17 @@ type Settings struct {
 type Source struct {
 	settings Settings
 	synced   chan struct{}
+	begun    time.Time
 	first    bool // the first full read is under way
+	stale    bool // the paths must be looked at again
 
 	files   map[string]*file // that have been read, by path
 	waiting map[string]*wait // that have changed and must rest
-	watched map[string]bool // folders that the system tells of
-	gone    map[string]bool // folders of Paths that have vanished
+	next    time.Time        // no waiting file has rested before
+	watched map[string]bool  // folders that the system tells of; false: it cannot
+	links   map[string]bool  // files that links among the manifests lead to
+	gone    map[string]bool  // paths of the settings that are not there
+	unread  map[string]bool  // folders that cannot be read
 	watcher *fsnotify.Watcher
 }
 
@@ -77,6 +82,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()
+	s.begun = time.Now()
 	s.scan()
 	for {
 		s.settle()
@@ -84,7 +90,7 @@ func (s *Source) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			s.scan()
+			s.stale = true
 		case <-s.due():
 		case event, open := <-s.watcher.Events:
 			if open {
@@ -94,24 +100,21 @@ func (s *Source) Run(ctx context.Context) error {
 		case err, open := <-s.watcher.Errors:
 			if open {
 				s.settings.Log.Warn("watching files", "error", err)
-				s.scan() // the queue may have overflowed
+				s.stale = true // the queue may have overflowed
 			}
+		}
+		if s.stale {
+			s.scan()
 		}
 	}
 }
 
-// due fires when the next waiting file has rested.
+// due fires when the next waiting file may have rested.
 func (s *Source) due() <-chan time.Time {
 	if len(s.waiting) == 0 {
 		return nil
 	}
-	next := time.Now().Add(rest)
-	for _, w := range s.waiting {
-		if at := w.since.Add(rest); at.Before(next) {
-			next = at
-		}
-	}
-	return time.After(time.Until(next))
+	return time.After(time.Until(s.next))
 }
 
 // drain takes the events that are there already, so that a thousand changed files are one batch.
@@ -129,22 +132,28 @@ func (s *Source) drain() {
 	}
 }
 
-// notice marks what an event speaks of.
+// notice marks what an event speaks of. All paths are looked at again only when folders or links came or went, so that ten thousand
+// new files cost as many looks and not their square.
 func (s *Source) notice(event fsnotify.Event) {
 	name := filepath.Clean(event.Name)
-	if s.isManifest(name) && (event.Has(fsnotify.Write) || event.Has(fsnotify.Chmod)) {
-		s.look(name, true)
-		return
-	}
-	s.scan() // names came or went, or a link like ..data points elsewhere
 	if s.isManifest(name) {
-		s.look(name, true)
+		s.compare(name, !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename))
+	}
+	switch {
+	case s.links[name], slices.Contains(s.settings.Paths, name):
+		s.stale = true
+	case event.Has(fsnotify.Create):
+		info, err := os.Lstat(name)
+		s.stale = s.stale || err == nil && !info.Mode().IsRegular()
+	case event.Has(fsnotify.Remove), event.Has(fsnotify.Rename):
+		_, folder := s.watched[name]
+		s.stale = s.stale || folder
 	}
 }
 
-// look compares a file with what was read of it, and makes it wait when it differs. touched says that it changed just now even if
+// compare holds a file against what was read of it, and makes it wait when it differs. touched says that it changed just now even if
 // it looks the same.
-func (s *Source) look(path string, touched bool) {
+func (s *Source) compare(path string, touched bool) {
 	now := signatureOf(path)
 	known := s.files[path]
 	if w := s.waiting[path]; w != nil {
@@ -157,37 +166,58 @@ func (s *Source) look(path string, touched bool) {
 		return
 	}
 	since := time.Now()
-	if s.first { // what lay there before we came has rested already, unless it changed just now
+	if s.first && now.changed.Before(since) { // what lay there before we came has rested already, unless it changed just now
 		since = now.changed
+	}
+	if at := since.Add(rest); len(s.waiting) == 0 || at.Before(s.next) {
+		s.next = at
 	}
 	s.waiting[path] = &wait{now, since}
 }
 
 // settle reads the files that have rested.
 func (s *Source) settle() {
-	var ready []string
-	for path, w := range s.waiting {
-		if time.Since(w.since) < rest {
-			continue
+	if len(s.waiting) > 0 && !time.Now().Before(s.next) {
+		if ready := s.rested(); len(ready) > 0 {
+			s.read(ready)
 		}
-		if now := signatureOf(path); now != w.seen {
-			w.seen, w.since = now, time.Now()
-			continue
+		s.next = time.Now().Add(rest)
+		for _, w := range s.waiting {
+			if at := w.since.Add(rest); at.Before(s.next) {
+				s.next = at
+			}
 		}
-		ready = append(ready, path)
 	}
-	if len(ready) > 0 {
-		slices.Sort(ready)
-		s.read(ready)
-	}
-	if s.first && len(s.waiting) == 0 {
+	if s.first && (len(s.waiting) == 0 || time.Since(s.begun) > patience) {
 		s.first = false
 		close(s.synced)
 	}
 }
 
-// read loads the files and hands what they have to the store.
+// rested returns the files that have not changed for long enough, in order.
+func (s *Source) rested() []string {
+	var ready []string
+	for path, w := range s.waiting {
+		if time.Since(w.since) < rest {
+			continue
+		}
+		switch now := signatureOf(path); {
+		case now != w.seen:
+			w.seen, w.since = now, time.Now()
+		case !now.exists && s.away(path):
+			delete(s.waiting, path)
+		default:
+			ready = append(ready, path)
+		}
+	}
+	slices.Sort(ready)
+	return ready
+}
+
+// read loads the files and hands what they have to the store. The first ones go there in one step.
 func (s *Source) read(paths []string) {
+	initial := len(s.files) == 0
+	var all []*store.Object
 	for i, f := range loadAll(paths, s.waiting, s.files) {
 		path := paths[i]
 		if f == nil { // it changed while it was read
@@ -199,28 +229,42 @@ func (s *Source) read(paths []string) {
 		if !f.seen.exists {
 			delete(s.files, path)
 		}
-		s.settings.Store.ReplaceFile(s.settings.Name, path, f.all())
+		if initial {
+			all = append(all, f.all()...)
+		} else {
+			s.settings.Store.ReplaceFile(s.settings.Name, path, f.all())
+		}
+	}
+	if initial {
+		s.settings.Store.Replace(s.settings.Name, all)
 	}
 }
 
 // scan looks at every path: which files there are, which have changed, which are gone.
 func (s *Source) scan() {
-	found := map[string]bool{}
+	s.stale = false
+	l := &look{s: s, found: map[string]bool{}, works: s.watched, before: s.unread}
+	s.watched, s.links, s.unread = make(map[string]bool, len(l.works)), map[string]bool{}, map[string]bool{}
 	for _, path := range s.settings.Paths {
-		s.scanPath(path, found)
+		l.path(path)
 	}
-	for path := range found {
-		s.look(path, false)
+	for folder, works := range l.works {
+		if _, still := s.watched[folder]; !still && works {
+			_ = s.watcher.Remove(folder) // it fails for a folder that is gone, and whose watch went with it
+		}
 	}
-	for _, path := range slices.Collect(maps.Keys(s.files)) {
-		if !found[path] && !s.kept(path) {
-			s.look(path, false)
+	for path := range l.found {
+		s.compare(path, false)
+	}
+	for path := range s.files {
+		if !l.found[path] {
+			s.compare(path, false)
 		}
 	}
 }
 
-// kept reports whether a file is under a folder of Paths that has vanished altogether: a volume that is away. What it had stays.
-func (s *Source) kept(path string) bool {
+// away reports whether a file is missing because its whole path of the settings is: a volume that is away. What it had stays.
+func (s *Source) away(path string) bool {
 	for root := range s.gone {
 		if within(root, path) {
 			return true
@@ -228,12 +272,3 @@ func (s *Source) kept(path string) bool {
 	}
 	return false
 }
-
-func (s *Source) vanished(root string) {
-	if !s.gone[root] {
-		s.gone[root] = true
-		s.settings.Log.Warn("a folder of manifests is gone; what it had is kept until it is back", "path", root)
-	}
-}
-
-func (s *Source) String() string { return fmt.Sprintf("files %v", s.settings.Paths) }
