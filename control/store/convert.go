@@ -46,6 +46,9 @@ func FromAPI(object any) (*Object, bool) {
 func fromMeta(kind string, m *metav1.ObjectMeta, value any) *Object {
 	o := NewObject(kind, m.Namespace, m.Name, value)
 	o.Version = m.ResourceVersion
+	if kind != KindEndpointSlice && kind != KindIngressClass { // nobody is told about one of these
+		o.UID = string(m.UID)
+	}
 	return o
 }
 

@@ -25,6 +25,7 @@ type Object struct {
 	File     string          // where it stands; "" for an object of an API server
 	Line     int             // in File, from 1
 	Version  string          // of the API server
+	UID      string          // that an API server gave to an Ingress, Service or Secret
 	Problems []model.Problem // found when it was read
 
 	path string // of Key

@@ -68,6 +68,20 @@ func (s *Store) ReplaceFile(source, name string, objs []*Object) {
 	s.update(source, touched, objs, func(o *Object) bool { return o.File == name })
 }
 
+// ReplaceKind makes objs all that the source has, in no file, of a kind among the objects that pick takes, in one step. pick is called
+// with the store locked.
+func (s *Store) ReplaceKind(source, kind string, pick func(*Object) bool, objs []*Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	touched := keysOf(objs)
+	for _, o := range s.view.kinds[kind].All() {
+		if o.Source == source && pick(o) || s.view.shadowed.Len() > 0 && len(s.view.Shadowed(o.Key)) > 0 {
+			touched = append(touched, o.Key)
+		}
+	}
+	s.update(source, touched, objs, func(o *Object) bool { return o.File == "" && pick(o) })
+}
+
 // Apply adds or replaces objects of the source that stand in no file, and removes others, in one step.
 func (s *Store) Apply(source string, upserts []*Object, deletes []model.Key) {
 	s.mu.Lock()
@@ -77,6 +91,13 @@ func (s *Store) Apply(source string, upserts []*Object, deletes []model.Key) {
 
 // Changed gets a value when there is something for Take.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// View returns what there is now. It takes nothing from Take.
+func (s *Store) View() View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
 
 // Take returns what there is now, and the keys of what changed since the last Take, ordered.
 func (s *Store) Take() (View, []model.Key) {
