@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"sluice.dev/sluice/control/status"
 	"sluice.dev/sluice/control/store"
@@ -14,8 +15,8 @@ import (
 	"sluice.dev/sluice/telemetry"
 )
 
-// Translator makes the config of a view. changed are the keys that differ from the view of the call before; nil with the
-// first call.
+// Translator makes the config of a view. changed are the keys that differ from the view of the call
+// before.
 type Translator interface {
 	Update(view store.View, changed []model.Key) (*model.Config, *status.Report)
 }
@@ -36,6 +37,7 @@ type Loop struct {
 	settings Settings
 	ready    chan struct{}
 	owed     []model.Key // of batches that were lost
+	lost     int         // batches, one after another
 	view     atomic.Pointer[store.View]
 }
 
@@ -64,25 +66,43 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		}
 	}
+	select {
+	case <-l.settings.Store.Changed(): // of what the first batch takes
+	default:
+	}
 	l.batch()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.settings.Store.Changed():
-			l.batch()
+		case <-l.retry():
 		}
+		l.batch()
 	}
 }
 
-// batch translates and applies what changed. A panic in it costs the batch: the config that runs goes on, and the next change
-// is tried again with what this one had.
+// retry fires when a lost batch is to be tried again although nothing changed: after a second, then less and less often.
+func (l *Loop) retry() <-chan time.Time {
+	if l.lost == 0 {
+		return nil
+	}
+	return time.After(min(time.Second<<min(l.lost-1, 10), time.Minute))
+}
+
+// batch translates and applies what changed. A panic in it costs the batch: the config that runs goes on, and what the batch had is
+// tried again, with the next change or after a while.
 func (l *Loop) batch() {
 	view, changed := l.settings.Store.Take()
 	changed = l.withOwed(changed)
+	if len(changed) == 0 && l.lost == 0 && l.runs() {
+		return // the signal was for what an earlier batch took
+	}
+	lost := l.lost + 1
+	l.lost = 0
 	defer func() {
 		if value := recover(); value != nil {
-			l.owed = changed
+			l.owed, l.lost = changed, lost
 			l.settings.Metrics.Panic("batch")
 			l.settings.Log.Error("a batch of changes was not applied", "panic", fmt.Sprint(value), "objects", len(changed), "stack", string(debug.Stack()))
 		}
@@ -90,13 +110,21 @@ func (l *Loop) batch() {
 	config, report := l.settings.Translator.Update(view, changed)
 	outcome := l.settings.Apply(config)
 	l.view.Store(&view)
-	select {
-	case <-l.ready:
-	default:
+	if !l.runs() {
 		close(l.ready)
 	}
 	if l.settings.Report != nil {
 		l.settings.Report(report, outcome)
+	}
+}
+
+// runs reports whether a config runs.
+func (l *Loop) runs() bool {
+	select {
+	case <-l.ready:
+		return true
+	default:
+		return false
 	}
 }
 

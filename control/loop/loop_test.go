@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sluice.dev/sluice/control/status"
 	"sluice.dev/sluice/control/store"
@@ -19,13 +21,14 @@ type translator struct {
 	mu      sync.Mutex
 	batches [][]string
 	panics  bool
+	poison  string // panics while a change has that name
 	block   chan struct{}
 }
 
 func (tr *translator) Update(_ store.View, changed []model.Key) (*model.Config, *status.Report) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if tr.panics {
+	if tr.panics || tr.poison != "" && slices.ContainsFunc(changed, func(k model.Key) bool { return k.Name == tr.poison }) {
 		tr.panics = false
 		panic("translate")
 	}
@@ -118,6 +121,38 @@ func TestChangesGatherWhileABatchRuns(t *testing.T) {
 		synctest.Wait()
 		if got := w.tr.seen(); got != " a+b+c" {
 			t.Errorf("batches %q", got)
+		}
+	})
+}
+
+// TestALostBatchIsTriedAgain after a second, two, four, although nothing changes.
+func TestALostBatchIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start()
+		defer w.end()
+		w.tr.poison = "a"
+		w.put("a")
+		close(w.synced)
+		for range 3 {
+			<-time.After(10 * time.Second)
+		}
+		synctest.Wait()
+		if n := strings.Count(w.log.String(), "not applied"); n != 5 {
+			t.Errorf("tried %d times in 30 s, want 5", n)
+		}
+		w.tr.mu.Lock()
+		w.tr.poison = ""
+		w.tr.mu.Unlock()
+		<-time.After(time.Minute)
+		<-w.loop.Ready()
+		if got := w.tr.seen(); got != "a" {
+			t.Errorf("batches %q", got)
+		}
+		w.store.Apply("files", nil, nil)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if got := w.tr.seen(); got != "a" || w.told != 1 {
+			t.Errorf("batches without a change: %q, told %d times", got, w.told)
 		}
 	})
 }

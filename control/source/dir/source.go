@@ -78,7 +78,7 @@ func (s *Source) Run(ctx context.Context) error {
 		s.settings.Log.Warn("files are looked at every few seconds only", "error", err)
 		s.watcher = &fsnotify.Watcher{}
 	} else {
-		defer s.watcher.Close()
+		defer func() { _ = s.watcher.Close() }() // nobody listens any more
 	}
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()

@@ -63,10 +63,12 @@ func serve(t *testing.T, handler message.Handler) *world {
 			})
 		}
 	})
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: authority.Pool(), ServerName: "a.test"},
+	transport := &http.Transport{
+		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: authority.Pool(), ServerName: "a.test"},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, w.addr)
-		}}
+		},
+	}
 	w.client = &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()

@@ -190,7 +190,7 @@ func (b *requestBody) read(p []byte) (int, error) {
 	b.x.request.Expect = false
 	switch {
 	case err == nil:
-	case err == io.EOF: //nolint:errorlint // io.Reader's contract
+	case err == io.EOF:
 		b.takeTrailer()
 	case b.x.r.Context().Err() != nil:
 		err = &message.BodyError{Reason: message.ClientGone, Err: err}

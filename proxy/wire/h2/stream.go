@@ -66,7 +66,7 @@ func (x *stream) refuse(why *Refusal) {
 func (x *stream) Respond(r *message.Response) (int64, error) {
 	x.answered = true
 	if r.Body != nil {
-		defer r.Body.Close()
+		defer func() { _ = r.Body.Close() }() // whether it ended well was known before
 	}
 	header := x.w.Header()
 	copyFields(header, &r.Header)

@@ -21,7 +21,8 @@ func inBubble(t *testing.T, limits *h1.Settings, handler message.Handler, ask fu
 	pair := testkit.NewAuthority(t).ClientCertificate(t, "a.test")
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Settings{Handler: handler, Limits: limits})
-		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		transport := &http.Transport{
+			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 			DialContext: func(context.Context, string, string) (net.Conn, error) {
 				server, client := net.Pipe()
 				go func() {
@@ -31,7 +32,8 @@ func inBubble(t *testing.T, limits *h1.Settings, handler message.Handler, ask fu
 					}
 				}()
 				return client, nil
-			}}
+			},
+		}
 		ask(&http.Client{Transport: transport})
 		transport.CloseIdleConnections()
 		s.Close()
