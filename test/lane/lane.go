@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"sluice.dev/sluice/test/cluster"
 	"sluice.dev/sluice/test/pods"
 )
@@ -85,6 +87,9 @@ func (l *Lane) start(ctx context.Context) (err error) {
 	if l.dir, err = os.MkdirTemp("", "sluice-test-"); err != nil {
 		return err
 	}
+	if err := QuietClients(filepath.Join(l.dir, "client-go.log")); err != nil {
+		return err
+	}
 	echo := filepath.Join(l.dir, "echo")
 	if err := cluster.BuildProgram(ctx, "sluice.dev/sluice/test/echo", echo); err != nil {
 		return err
@@ -110,6 +115,17 @@ func (l *Lane) start(ctx context.Context) (err error) {
 		l.Stop()
 		log.Close()
 	}
+	return nil
+}
+
+// QuietClients has client-go write what it complains about, such as an API server that a test took away, to a file.
+func QuietClients(file string) error {
+	log, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(log)
 	return nil
 }
 

@@ -3,5 +3,5 @@
 // probes, graceful termination and a log file as Kubernetes has them. An image is a name that the test maps to a program.
 //
 // It does not do: resources and scheduling (every Pod goes to the one node at once), logs and exec through the API server, grpc
-// probes, persistent volumes, DNS.
+// probes, persistent volumes, DNS, a /proc of the container's own processes.
 package pods

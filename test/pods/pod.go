@@ -63,12 +63,10 @@ func (p *pod) newContainer(spec *corev1.Container) *container {
 
 // run takes the Pod through its life.
 func (p *pod) run(ctx context.Context) {
-	reporting, stop := context.WithCancel(ctx)
-	var reports sync.WaitGroup
-	reports.Go(func() { p.report(reporting) })
+	over := make(chan struct{})
+	known := make(chan bool)
+	go func() { known <- p.report(ctx, over) }()
 	p.live()
-	stop()
-	reports.Wait()
 	p.kill()
 	if p.sandbox != nil {
 		p.runner.network.drop(p.sandbox)
@@ -76,7 +74,8 @@ func (p *pod) run(ctx context.Context) {
 	if err := os.RemoveAll(p.dir()); err != nil {
 		p.say("its files cannot be removed: %v", err)
 	}
-	if p.writeStatus(ctx) && p.deleted() {
+	close(over)
+	if <-known && p.deleted() {
 		p.runner.remove(ctx, p.current())
 	}
 	p.say("ended, %s", p.current().Status.Phase)

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// report writes the status whenever it is due.
-func (p *pod) report(ctx context.Context) {
+// report writes the status whenever it is due, for the last time when the Pod is over. It returns whether the API knows that.
+func (p *pod) report(ctx context.Context, over <-chan struct{}) bool {
 	for {
 		select {
-		case <-ctx.Done():
-			return
+		case <-over:
+			return p.writeStatus(ctx)
 		case <-p.dirty:
 			p.writeStatus(ctx)
 		}

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -22,37 +23,39 @@ type token struct {
 
 // makeVolumes makes the folder of each volume and fills it; again, it brings those up to date that follow objects.
 func (p *pod) makeVolumes(ctx context.Context) error {
+	var all []error
 	object := p.current()
 	for i := range object.Spec.Volumes {
-		v := &object.Spec.Volumes[i]
-		if v.HostPath != nil {
-			if ptr.Deref(v.HostPath.Type, "") == corev1.HostPathDirectoryOrCreate {
-				if err := os.MkdirAll(v.HostPath.Path, 0o755); err != nil {
-					return fmt.Errorf("volume %s: %w", v.Name, err)
-				}
-			}
-			continue
-		}
-		dir := p.volumeDir(v)
-		mode := fs.FileMode(0o755)
-		if v.EmptyDir != nil {
-			mode = 0o777
-		}
-		if err := os.MkdirAll(dir, mode); err != nil {
-			return err
-		}
-		if err := os.Chmod(dir, mode); err != nil {
-			return err
-		}
-		sources, defaultMode, err := sourcesOf(v)
-		if err == nil && sources != nil {
-			err = p.fill(ctx, dir, sources, defaultMode)
-		}
-		if err != nil {
-			return fmt.Errorf("volume %s: %w", v.Name, err)
+		if err := p.makeVolume(ctx, &object.Spec.Volumes[i]); err != nil {
+			all = append(all, fmt.Errorf("volume %s: %w", object.Spec.Volumes[i].Name, err))
 		}
 	}
-	return nil
+	return errors.Join(all...)
+}
+
+func (p *pod) makeVolume(ctx context.Context, v *corev1.Volume) error {
+	if v.HostPath != nil {
+		if ptr.Deref(v.HostPath.Type, "") == corev1.HostPathDirectoryOrCreate {
+			return os.MkdirAll(v.HostPath.Path, 0o755)
+		}
+		return nil
+	}
+	dir := p.volumeDir(v)
+	mode := fs.FileMode(0o755)
+	if v.EmptyDir != nil {
+		mode = 0o777
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		return err
+	}
+	sources, defaultMode, err := sourcesOf(v)
+	if err != nil || sources == nil {
+		return err
+	}
+	return p.fill(ctx, dir, sources, defaultMode)
 }
 
 // volumeDir is where a volume is on this machine.
