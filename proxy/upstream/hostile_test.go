@@ -51,7 +51,7 @@ func TestA15_GarbageBehindAResponse(t *testing.T) {
 	const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
 	for _, together := range []bool{true, false} {
 		t.Run(fmt.Sprintf("in one write %v", together), func(t *testing.T) {
-			said := make(chan bool, 1)
+			idle := make(chan bool)
 			o := serve(t, func(p *peer) {
 				for p.next() != nil {
 					if together {
@@ -59,11 +59,11 @@ func TestA15_GarbageBehindAResponse(t *testing.T) {
 						continue
 					}
 					p.answer("good")
-					<-said
+					<-idle
 					p.say(poison)
-					said <- true
 				}
 			})
+			defer close(idle)
 			p := pool(t, Settings{}, o.addr)
 			for i := range 5 {
 				status, body, err := send(p, request("GET", ""))
@@ -71,9 +71,7 @@ func TestA15_GarbageBehindAResponse(t *testing.T) {
 					t.Fatal(i, status, body, err)
 				}
 				if !together {
-					said <- true
-					eventually(t, "the poison", func() bool { return len(said) == 1 })
-					<-said
+					idle <- true
 					eventually(t, "the poison to arrive", func() bool {
 						e := p.endpoint(o.addr)
 						e.idle.mu.Lock()
