@@ -24,6 +24,10 @@ func (s *Set) Explain(name string) []model.Step {
 		what = fmt.Sprintf("no TLS entry is for %s", name)
 	}
 	step.Text = what + ": " + s.served(e)
+	if named && !covers(e, name) {
+		step.Text += "; it is not for " + name + ", and clients will refuse it"
+		step.Mend = "give the TLS entry a certificate that is for " + name
+	}
 	if e.policy.cas != nil {
 		step.Text += "; clients must present a certificate"
 	}
@@ -73,6 +77,16 @@ func namesOf(c *tls.Certificate) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
+}
+
+// covers reports whether the certificates that the entry has, if any, are for a name.
+func covers(e *entry, name string) bool {
+	for _, slot := range e.slots {
+		if c := slot.current.Load(); c != nil && c.Leaf.VerifyHostname(name) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func usable(e *entry) bool {
