@@ -145,7 +145,7 @@ func TestBindsTellWhatIsNotBound(t *testing.T) {
 
 func TestAHandshakeThatDoesNotComeIsNotWaitedForLong(t *testing.T) {
 	p := newPlayless(t)
-	p.engine.settings.HandshakeTimeout = 50 * time.Millisecond
+	p.engine.settings.HandshakeTimeout = time.Second
 	c := one()
 	s := *c.Servers[0]
 	s.HTTPS, s.TLSSet = true, "tls"

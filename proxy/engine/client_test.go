@@ -19,7 +19,7 @@ import (
 
 // request sends a request as the words and details of a script line say.
 func (p *play) request(words, details []string) *reply {
-	q := &request{world: p.world, timeout: 5 * time.Second}
+	q := &request{world: p.world, timeout: 20 * time.Second}
 	if name, ok := strings.CutPrefix(words[0], "@"); ok {
 		q.server, words = name, words[1:]
 	}

@@ -103,7 +103,7 @@ func newPlay(t *testing.T, archive *txtar.Archive) *play {
 	for _, f := range archive.Files {
 		p.files[f.Name] = string(f.Data)
 	}
-	settings := Settings{Log: slog.New(slog.NewTextHandler(testWriter{t}, nil)), Metrics: telemetry.New(), BindRetry: 20 * time.Millisecond, DrainDelay: 50 * time.Millisecond, DrainTimeout: 300 * time.Millisecond}
+	settings := Settings{Log: slog.New(slog.NewTextHandler(testWriter{t}, nil)), Metrics: telemetry.New(), BindRetry: 20 * time.Millisecond, DrainDelay: 500 * time.Millisecond, DrainTimeout: 2 * time.Second}
 	for _, line := range lines(p.files["options"]) {
 		words := strings.Fields(line)
 		switch words[0] {
@@ -227,7 +227,7 @@ func (p *play) live(words []string, rest string) {
 	case "free":
 		p.taken[rest].Close()
 	case "listening":
-		testkit.Eventually(p.t, 2*time.Second, strings.Join(words, " "), func() bool {
+		testkit.Eventually(p.t, 10*time.Second, strings.Join(words, " "), func() bool {
 			_, bound := p.engine.Addr(words[1])
 			return bound == (words[2] == "yes")
 		})
@@ -351,7 +351,7 @@ func (r *records) Write(record *telemetry.Record) {
 // find waits for a record.
 func (r *records) find(what string, wanted func(*telemetry.Record) bool) (found telemetry.Record) {
 	r.t.Helper()
-	testkit.Eventually(r.t, 5*time.Second, "log record of "+what, func() bool {
+	testkit.Eventually(r.t, 20*time.Second, "log record of "+what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i := range r.all {
