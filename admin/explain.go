@@ -39,6 +39,9 @@ func (e *Explainer) Explain(q *Question) []model.Step {
 		objects = translate.Explain(e.View(), e.Options, translate.ExplainRequest{Host: request.Host, Path: request.Path, Route: route})
 	}
 	steps := join(running, objects)
+	if last := steps[len(steps)-1]; last.Stage != "answer" {
+		steps = append(steps, model.Step{Stage: "answer", Text: "no connection"})
+	}
 	e.conclude(steps, route)
 	return steps
 }
@@ -141,11 +144,8 @@ func withPool(services []model.Step, pool model.Step) []model.Step {
 
 // conclude makes the last step name what to mend.
 func (e *Explainer) conclude(steps []model.Step, route string) {
-	if len(steps) == 0 {
-		return
-	}
 	answer := &steps[len(steps)-1]
-	if answer.OK || answer.Stage != "answer" {
+	if answer.OK {
 		return
 	}
 	for i := len(steps) - 2; i >= 0 && answer.Mend == ""; i-- {

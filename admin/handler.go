@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,7 @@ type Problem struct {
 
 type handler struct {
 	settings Settings
-	index    string
+	writing  sync.Mutex // of a config: it may be large
 }
 
 // New returns the handler of the admin address.
@@ -110,8 +111,11 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) config(w http.ResponseWriter, _ *http.Request) {
+	h.writing.Lock()
+	text := h.settings.Config()
+	h.writing.Unlock()
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
-	_, _ = w.Write(h.settings.Config()) // the client went away
+	_, _ = w.Write(text) // the client went away
 }
 
 func (h *handler) problems(w http.ResponseWriter, _ *http.Request) {

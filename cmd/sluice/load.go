@@ -142,8 +142,8 @@ func controllersIn(paths []string) ([]*model.IngressController, error) {
 		if !bytes.Contains(data, []byte(model.KindIngressController)) {
 			continue
 		}
-		for doc := range document.All(name, data) {
-			if doc == nil || doc.Kind != model.KindIngressController || doc.APIVersion != "" {
+		for doc, broken := range document.All(name, data) {
+			if broken != nil || doc.Kind != model.KindIngressController || doc.APIVersion != "" {
 				continue
 			}
 			if o, _ := store.Decode(doc); o != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,12 +172,32 @@ func slowBackend(t *testing.T) (port int, arrived <-chan struct{}, release func(
 	return listener.Addr().(*net.TCPAddr).Port, come, release
 }
 
+// hang asks for slow.test and waits for the answer by itself.
+func hang(address string) {
+	go func() {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: slow.test\r\n\r\n")
+			io.Copy(io.Discard, conn)
+		}
+	}()
+}
+
 func TestDrainIsComplete(t *testing.T) {
 	t.Parallel()
 	port, arrived, release := slowBackend(t)
 	p := start(t, port).ready()
 	answer := make(chan string, 1)
-	go func() { _, body := p.ask(p.http, "slow.test", "/"); answer <- body }()
+	go func() {
+		client := &http.Client{Timeout: 20 * time.Second}
+		response, err := client.Do(&http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: p.http}, Host: "slow.test"})
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		answer <- string(body)
+	}()
 	<-arrived
 	p.signal()
 	p.await("it is not ready any more", func() bool {
@@ -196,7 +217,7 @@ func TestSecondSignalIsFast(t *testing.T) {
 	t.Parallel()
 	port, arrived, _ := slowBackend(t)
 	p := start(t, port).ready()
-	go p.ask(p.http, "slow.test", "/")
+	hang(p.http)
 	<-arrived
 	p.signal()
 	p.await("the first signal is taken", func() bool { return strings.Contains(p.err.String(), "draining") })

@@ -72,7 +72,7 @@ func (o *options) run(ctx context.Context) error {
 	o.print(folder)
 	select {
 	case err := <-ended:
-		return fmt.Errorf("the server ended: %v", err)
+		return fmt.Errorf("the server ended by itself%s", because(err))
 	case <-ctx.Done():
 		fmt.Fprintln(o.out, "\nending")
 		return end(sluice.Process, ended)
@@ -91,6 +91,13 @@ func end(process *os.Process, ended <-chan error) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
 }
 
 // checkPorts says what is taken before anything is started.
@@ -153,7 +160,7 @@ func (o *options) awaitReady(ctx context.Context, ended <-chan error) error {
 		}
 		select {
 		case err := <-ended:
-			return fmt.Errorf("the server ended at once: %v", err)
+			return fmt.Errorf("the server ended at once%s", because(err))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
