@@ -101,9 +101,9 @@ func TestChangeIsLiveWithin100ms(t *testing.T) {
 	}
 }
 
-// TestOneBadApple puts every kind of broken object among 500 good hosts; the good ones answer all the while, and a later
+// TestG9_OneBadApple puts every kind of broken object among 500 good hosts; the good ones answer all the while, and a later
 // change is still applied.
-func TestOneBadApple(t *testing.T) {
+func TestG9_OneBadApple(t *testing.T) {
 	t.Parallel()
 	back := testkit.NewBackend(t, "good")
 	f := newFolder(t)
