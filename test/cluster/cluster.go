@@ -2,8 +2,9 @@ package cluster
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -96,7 +97,11 @@ func (c *Cluster) writeFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	accounts, err := rsa.GenerateKey(rand.Reader, 2048)
+	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalECPrivateKey(accounts)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (c *Cluster) writeFiles() (err error) {
 		"ca.crt":     c.Authority.PEM,
 		"server.crt": certificate,
 		"server.key": key,
-		"sa.key":     pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(accounts)}),
+		"sa.key":     pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
 		"sa.pub":     pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
 		"tokens.csv": []byte(adminToken + ",admin,admin,system:masters\n"),
 		"audit.yaml": []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"),

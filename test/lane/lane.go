@@ -5,6 +5,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/netip"
@@ -124,7 +125,11 @@ func QuietClients(file string) error {
 	if err != nil {
 		return err
 	}
-	klog.LogToStderr(false)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	if err := flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
+		return err
+	}
 	klog.SetOutput(log)
 	return nil
 }

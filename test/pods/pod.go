@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -83,11 +84,9 @@ func (p *pod) run(ctx context.Context) {
 
 // live returns when the Pod has ended and has to be no more.
 func (p *pod) live() {
-	p.touch()
 	if !p.retry("ContainerCreating", p.makeSandbox) || !p.retry("ContainerCreating", func() error { return p.makeVolumes(p.wanted) }) {
 		return
 	}
-	p.touch()
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(p.refresh)
@@ -127,7 +126,6 @@ func (p *pod) runInits(sidecars context.Context, background *sync.WaitGroup) boo
 	p.mu.Lock()
 	p.initialized = true
 	p.mu.Unlock()
-	p.touch()
 	return true
 }
 
@@ -148,7 +146,6 @@ func (p *pod) waitStarted(c *container) bool {
 
 // runMains runs the containers and says how the Pod ended.
 func (p *pod) runMains() {
-	p.setPhase(corev1.PodRunning)
 	codes := make([]int32, len(p.mains))
 	var all sync.WaitGroup
 	for i, c := range p.mains {
@@ -255,15 +252,16 @@ func signal(c chan struct{}) {
 // see takes the Pod as it now is in the API.
 func (p *pod) see(object *corev1.Pod) {
 	p.mu.Lock()
-	old := older(object, p.object)
-	if !old {
-		p.object = object
-	}
-	p.mu.Unlock()
-	if old { // our own status write was answered before the watch told of what was before it
+	before := p.object
+	if older(object, before) { // our own status write was answered before the watch told of what was before it
+		p.mu.Unlock()
 		return
 	}
-	p.freshen()
+	p.object = object
+	p.mu.Unlock()
+	if !maps.Equal(object.Labels, before.Labels) || !maps.Equal(object.Annotations, before.Annotations) {
+		p.freshen()
+	}
 	p.touch() // readiness gates may have changed
 	if object.DeletionTimestamp != nil {
 		p.endWithin(time.Duration(ptr.Deref(object.DeletionGracePeriodSeconds, 0)) * time.Second)

@@ -120,7 +120,10 @@ func (p *pod) status() (*corev1.PodStatus, *corev1.Pod) {
 	if address != "" {
 		s.PodIPs = []corev1.PodIP{{IP: address}}
 	}
-	allReady := p.phase == corev1.PodRunning
+	if s.Phase == corev1.PodPending && slices.ContainsFunc(p.mains, func(c *container) bool { return c.run != nil || c.last.Terminated != nil }) {
+		s.Phase = corev1.PodRunning
+	}
+	allReady := s.Phase == corev1.PodRunning
 	for _, c := range p.inits {
 		status := c.status()
 		status.Ready = status.Ready || c.state.Terminated != nil && c.state.Terminated.ExitCode == 0
