@@ -36,18 +36,26 @@ func TestJoin(t *testing.T) {
 		name                  string
 		running, objects, all []model.Step
 	}{
-		{"all is well",
+		{
+			"all is well",
 			steps("listener", "host", "path", "filters", "endpoints pool", "answer"), steps("class", "service", "port", "endpoints slices"),
-			steps("listener", "host", "path", "class", "filters", "service", "port", "endpoints slices", "answer")},
-		{"the objects say why there is no endpoint",
+			steps("listener", "host", "path", "class", "filters", "service", "port", "endpoints slices", "answer"),
+		},
+		{
+			"the objects say why there is no endpoint",
 			steps("host", "path", "filters", "endpoints fails", "answer fails"), steps("class", "service", "port fails"),
-			steps("host", "path", "class", "filters", "service", "port fails", "answer fails")},
-		{"only the pool knows that there is none",
+			steps("host", "path", "class", "filters", "service", "port fails", "answer fails"),
+		},
+		{
+			"only the pool knows that there is none",
 			steps("host", "path", "filters", "endpoints fails", "answer fails"), steps("class", "service", "port", "endpoints slices"),
-			steps("host", "path", "class", "filters", "service", "port", "endpoints slices", "endpoints fails", "answer fails")},
-		{"a filter keeps it out",
+			steps("host", "path", "class", "filters", "service", "port", "endpoints slices", "endpoints fails", "answer fails"),
+		},
+		{
+			"a filter keeps it out",
 			steps("host", "path", "filters fails", "answer fails"), steps("class", "service"),
-			steps("host", "path", "class", "filters fails", "service", "answer fails")},
+			steps("host", "path", "class", "filters fails", "service", "answer fails"),
+		},
 		{"no rule", steps("host fails", "answer fails"), steps("class fails"), steps("host fails", "class fails", "answer fails")},
 		{"no objects", steps("host", "path", "filters", "endpoints", "answer"), nil, steps("host", "path", "filters", "endpoints", "answer")},
 	}

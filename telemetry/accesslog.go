@@ -1,7 +1,7 @@
 package telemetry
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"sync"
@@ -69,7 +69,7 @@ func NewAccessLog(w io.Writer, format string, onDrop func()) (*AccessLog, error)
 	}
 	l := &AccessLog{append: encode, queue: make(chan *Record, queueLength), onDrop: onDrop, done: make(chan struct{}), stop: make(chan struct{})}
 	l.pool.New = func() any { return new(Record) }
-	go l.run(bufio.NewWriterSize(w, 64<<10))
+	go l.run(&sink{w: w, onDrop: onDrop, buffer: make([]byte, 0, sinkSize+4096)})
 	return l, nil
 }
 
@@ -100,24 +100,23 @@ func (l *AccessLog) Close() {
 	}
 }
 
-func (l *AccessLog) run(w *bufio.Writer) {
+func (l *AccessLog) run(s *sink) {
 	defer close(l.done)
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	var line []byte
 	for {
 		select {
 		case r := <-l.queue:
-			line = l.write(w, line[:0], r)
+			l.write(s, r)
 		case <-tick.C:
-			_ = w.Flush() // a broken log must not stop the traffic; what it lost is lost
+			s.flush()
 		case <-l.stop:
 			for {
 				select {
 				case r := <-l.queue:
-					line = l.write(w, line[:0], r)
+					l.write(s, r)
 				default:
-					_ = w.Flush()
+					s.flush()
 					return
 				}
 			}
@@ -125,10 +124,43 @@ func (l *AccessLog) run(w *bufio.Writer) {
 	}
 }
 
-func (l *AccessLog) write(w *bufio.Writer, line []byte, r *Record) []byte {
-	line = l.append(line, r)
+func (l *AccessLog) write(s *sink, r *Record) {
+	s.buffer = l.append(s.buffer, r)
+	s.records++
 	*r = Record{}
 	l.pool.Put(r)
-	_, _ = w.Write(line) // as above; bufio keeps the first error
-	return line
+	if len(s.buffer) >= sinkSize {
+		s.flush()
+	}
+}
+
+const sinkSize = 64 << 10
+
+// sink gathers lines for one write. What cannot be written is dropped and counted; the next write is tried all the same, since
+// a full disk may have room again.
+type sink struct {
+	w       io.Writer
+	onDrop  func()
+	buffer  []byte
+	records int
+	torn    bool // the last write ended inside a line
+}
+
+func (s *sink) flush() {
+	if s.records == 0 {
+		return
+	}
+	if s.torn {
+		if _, err := s.w.Write([]byte("\n")); err == nil {
+			s.torn = false
+		}
+	}
+	if n, err := s.w.Write(s.buffer); err != nil {
+		written := s.buffer[:min(n, len(s.buffer))]
+		s.torn = s.torn || n > 0 && written[len(written)-1] != '\n'
+		for range s.records - bytes.Count(written, []byte("\n")) {
+			s.onDrop()
+		}
+	}
+	s.buffer, s.records = s.buffer[:0], 0
 }

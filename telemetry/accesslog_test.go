@@ -90,6 +90,54 @@ func TestAStuckWriterBlocksNobody(t *testing.T) {
 	close(w.let)
 }
 
+// full is a disk that has room for some bytes, and then none until it is emptied.
+type full struct {
+	room    int
+	written bytes.Buffer
+}
+
+func (f *full) Write(p []byte) (int, error) {
+	n := min(f.room, len(p))
+	f.room -= n
+	f.written.Write(p[:n])
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+func TestAFullDiskCostsItsRecordsOnly(t *testing.T) {
+	dropped := 0
+	disk := &full{}
+	s := &sink{w: disk, onDrop: func() { dropped++ }}
+	put := func(n int) {
+		for range n {
+			s.buffer = appendCombined(s.buffer, &sample)
+			s.records++
+		}
+		s.flush()
+	}
+	line := len(appendCombined(nil, &sample))
+	disk.room = 2*line + 10
+	put(5)
+	put(1)
+	if dropped != 4 {
+		t.Errorf("%d records counted as dropped, want 4", dropped)
+	}
+	disk.room = 100 * line
+	put(3)
+	lines := strings.Split(strings.TrimSuffix(disk.written.String(), "\n"), "\n")
+	whole := 0
+	for _, l := range lines {
+		if len(l) == line-1 {
+			whole++
+		}
+	}
+	if len(lines) != 6 || whole != 5 || dropped != 4 {
+		t.Errorf("%d lines, %d of them whole, %d dropped:\n%s", len(lines), whole, dropped, disk.written.String())
+	}
+}
+
 func TestCloseWritesTheQueue(t *testing.T) {
 	var out bytes.Buffer
 	l, err := NewAccessLog(&out, "combined", nil)

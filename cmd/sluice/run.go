@@ -38,6 +38,7 @@ type server struct {
 
 // serve runs until it is told to end. The error says how it ended.
 func serve(ctx context.Context, o *options, p *plan, s streams) error {
+	signal.Ignore(syscall.SIGPIPE) // a reader of the logs that has gone must not end the program
 	l := openLogs(o, s)
 	defer l.lines.close()
 	signals := make(chan os.Signal, 4)

@@ -52,6 +52,13 @@ func (s *syncBuffer) String() string {
 // start starts it with a backend that any path of slow.test leads to.
 func start(t *testing.T, backendPort int, flags ...string) *process {
 	t.Helper()
+	p := prepare(t, backendPort, flags...)
+	p.run()
+	return p
+}
+
+func prepare(t *testing.T, backendPort int, flags ...string) *process {
+	t.Helper()
 	p := &process{t: t, folder: t.TempDir(), ended: make(chan struct{})}
 	p.http, p.api = p.address(), p.address()
 	p.put("objects.yaml", fmt.Sprintf(`
@@ -77,21 +84,25 @@ endpoints: [{addresses: [127.0.0.1]}]
 	}, flags...)...)
 	p.cmd.Env = []string{"HOME=" + p.folder}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	return p
+}
+
+func (p *process) run() {
+	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	go func() {
 		p.cmd.Wait()
 		close(p.ended)
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		p.cmd.Process.Kill()
 		<-p.ended
-		if t.Failed() {
-			t.Logf("log:\n%s", p.err.String())
+		if p.t.Failed() {
+			p.t.Logf("log:\n%s", p.err.String())
 		}
 	})
-	return p
 }
 
 func (p *process) address() string {
@@ -345,6 +356,33 @@ func TestExplainOfARunningServer(t *testing.T) {
 	}
 	if out, err := ask("-o", "json", "http://other.test/"); err != nil || !strings.Contains(out, "404 Not Found") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestGoneLogReader: the reader of both streams has ended, as under `sluice serve | head`.
+func TestGoneLogReader(t *testing.T) {
+	t.Parallel()
+	backend := testkit.NewBackend(t, "x")
+	p := prepare(t, backend.Port, "--access-log", "combined", "--log-level", "debug")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	p.cmd.Stdout, p.cmd.Stderr = write, write
+	p.run()
+	write.Close()
+	p.ready()
+	for range 3 {
+		if code, body := p.ask(p.http, "slow.test", "/"); code != 200 {
+			t.Fatal(code, body)
+		}
+	}
+	p.signal()
+	p.await("it drains", func() bool { code, _ := p.ask(p.api, "", "/readyz"); return code == 503 })
+	p.signal()
+	if code := p.exit(5 * time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 
