@@ -15,8 +15,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	view  View
-	files map[file][]model.Key // what each file holds
-	keys  map[model.Key]bool   // changed since Take
+	files map[file][]*Object // what each file holds
+	keys  map[model.Key]bool // changed since Take
 }
 
 // file is a file of a source.
@@ -25,7 +25,7 @@ type file struct{ source, name string }
 // New returns an empty store. When two sources have an object of the same key, the one named first has the say; one that is not
 // named comes last.
 func New(sources ...string) *Store {
-	return &Store{sources: sources, changed: make(chan struct{}, 1), files: map[file][]model.Key{}, keys: map[model.Key]bool{}}
+	return &Store{sources: sources, changed: make(chan struct{}, 1), files: map[file][]*Object{}, keys: map[model.Key]bool{}}
 }
 
 // Replace makes objs all that the source has, in one step.
@@ -46,7 +46,7 @@ func (s *Store) Replace(source string, objs []*Object) {
 	for _, o := range objs {
 		if o.File != "" {
 			f := file{source, o.File}
-			s.files[f] = append(s.files[f], o.Key)
+			s.files[f] = append(s.files[f], o)
 		}
 	}
 	s.update(source, touched, objs, func(*Object) bool { return true })
@@ -60,9 +60,8 @@ func (s *Store) ReplaceFile(source, name string, objs []*Object) {
 	for _, o := range objs {
 		o.File = name
 	}
-	mine := keysOf(objs)
-	touched := append(mine[:len(mine):len(mine)], s.files[f]...)
-	if s.files[f] = mine; len(mine) == 0 {
+	touched := append(keysOf(objs), keysOf(s.files[f])...)
+	if s.files[f] = slices.Clip(slices.Clone(objs)); len(objs) == 0 {
 		delete(s.files, f)
 	}
 	s.update(source, touched, objs, func(o *Object) bool { return o.File == name })
@@ -82,11 +81,11 @@ func (s *Store) ReplaceKind(source, kind string, pick func(*Object) bool, objs [
 	s.update(source, touched, objs, func(o *Object) bool { return o.File == "" && pick(o) })
 }
 
-// Apply adds or replaces objects of the source that stand in no file, and removes others, in one step.
+// Apply adds or replaces objects of the source by their keys, and removes others, in one step.
 func (s *Store) Apply(source string, upserts []*Object, deletes []model.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.update(source, append(keysOf(upserts), deletes...), upserts, func(o *Object) bool { return o.File == "" })
+	s.update(source, append(keysOf(upserts), deletes...), upserts, func(*Object) bool { return true })
 }
 
 // Changed gets a value when there is something for Take.

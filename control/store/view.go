@@ -73,6 +73,9 @@ func (v View) EndpointSlices(service string) []*Object {
 
 // Shadowed returns the objects that are not in the view since another of the same key comes before them.
 func (v View) Shadowed(key model.Key) []*Object {
+	if v.shadowed.Len() == 0 {
+		return nil
+	}
 	if g, found := v.shadowed.Get(key.String()); found {
 		return g.objects
 	}

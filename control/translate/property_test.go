@@ -18,9 +18,9 @@ import (
 // TestUpdateIsTranslate holds, after each of thousands of random changes, what a Translator that followed them says against what
 // one says that sees the result only.
 func TestUpdateIsTranslate(t *testing.T) {
-	steps := 400
+	steps := 250
 	if testing.Short() {
-		steps = 100
+		steps = 60
 	}
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { followChanges(t, seed, steps) })

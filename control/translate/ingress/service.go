@@ -159,8 +159,8 @@ func resolve(view store.View, ref ServiceRef) resolution {
 }
 
 // upstream is the reference as the engine runs it.
-func (r *resolution) upstream(name string, ref ServiceRef, balance model.LoadBalance) *model.Upstream {
-	u := &model.Upstream{Name: name, Origin: model.Origin{Key: ref.key()}, LoadBalance: balance, Endpoints: slices.Clip(r.found.list)}
+func (r *resolution) upstream(name string, ref ServiceRef) *model.Upstream {
+	u := &model.Upstream{Name: name, Origin: model.Origin{Key: ref.key()}, Endpoints: slices.Clip(r.found.list)}
 	if r.port >= 0 {
 		u.Origin.Field = indexed("spec.ports", r.port)
 	}

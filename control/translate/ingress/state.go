@@ -272,6 +272,9 @@ func (s *State) acquire(t target, redirect bool) string {
 	p := s.pipelines[name]
 	if p == nil {
 		p = &pipeline{upstream: s.upstreams.acquire(t, model.LoadBalance{})}
+		if !redirect {
+			name = p.upstream // one text for both
+		}
 		p.made = s.newPipeline(name, p.upstream, redirect)
 		p.made.Origin = model.Origin{Key: t.ref.key()}
 		old, found := s.madePipelines.Get(name)
@@ -283,7 +286,7 @@ func (s *State) acquire(t target, redirect bool) string {
 		s.newPipelines[name] = true
 	}
 	p.users++
-	return name
+	return p.made.Name
 }
 
 func (s *State) release(name string) {

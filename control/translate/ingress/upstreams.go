@@ -30,7 +30,7 @@ type Upstreams struct {
 type upstream struct {
 	name    string
 	target  target
-	balance model.LoadBalance
+	balance *model.LoadBalance // nil: the usual one
 	users   int
 	fault   *fault
 	notes   []model.Problem
@@ -88,7 +88,10 @@ func (u *Upstreams) acquire(t target, balance model.LoadBalance) string {
 	}
 	made := u.byName[name]
 	if made == nil {
-		made = &upstream{name: name, target: t, balance: balance}
+		made = &upstream{name: name, target: t}
+		if balance != (model.LoadBalance{}) {
+			made.balance = &balance
+		}
 		u.byName[name] = made
 		if t.broken == "" {
 			u.byService[t.ref.path()] = append(u.byService[t.ref.path()], made)
@@ -97,7 +100,7 @@ func (u *Upstreams) acquire(t target, balance model.LoadBalance) string {
 		delete(u.gone, name)
 	}
 	made.users++
-	return name
+	return made.name
 }
 
 // Release ends one use of an upstream.
@@ -212,7 +215,10 @@ func (u *Upstreams) make(made *upstream) {
 		fresh = &model.Upstream{Name: made.name, Reason: reasonUnsupported, Detail: made.target.broken}
 	} else {
 		r := resolve(u.view, made.target.ref)
-		fresh = r.upstream(made.name, made.target.ref, made.balance)
+		fresh = r.upstream(made.name, made.target.ref)
+		if made.balance != nil {
+			fresh.LoadBalance = *made.balance
+		}
 		made.fault, made.notes = r.fault, r.notes
 	}
 	old, found := u.made.Get(made.name)
