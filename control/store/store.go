@@ -58,7 +58,9 @@ func (s *Store) ReplaceFile(source, name string, objs []*Object) {
 	defer s.mu.Unlock()
 	f := file{source, name}
 	for _, o := range objs {
-		o.File = name
+		if o.File != name {
+			o.File = name
+		}
 	}
 	touched := append(keysOf(objs), keysOf(s.files[f])...)
 	if s.files[f] = slices.Clip(slices.Clone(objs)); len(objs) == 0 {
@@ -115,7 +117,9 @@ func (s *Store) Take() (View, []model.Key) {
 func (s *Store) update(source string, touched []model.Key, added []*Object, gone func(*Object) bool) {
 	fresh := make(map[model.Key][]*Object, len(added))
 	for _, o := range added {
-		o.Source = source
+		if o.Source != source { // an object that is given again may be read by others now
+			o.Source = source
+		}
 		fresh[o.Key] = append(fresh[o.Key], o)
 	}
 	e, changed := s.view.edit(), false
@@ -150,7 +154,9 @@ func (s *Store) settle(e *editor, key model.Key, candidates []*Object, old *Obje
 	}
 	o := candidates[0]
 	if old != nil && o != old && same(old, o) {
-		o.Value = old.Value // so that whoever compares by pointer sees no change
+		moved := *o // which a view may have already
+		moved.Value = old.Value
+		o = &moved // so that whoever compares values by pointer sees no change
 	} else if o != old {
 		changed = true
 	}

@@ -83,7 +83,8 @@ func speaks(service *store.Service, ref ServiceRef, i int) *fault {
 		return nil
 	default:
 		return &fault{
-			"port", "BackendUnsupported", reasonUnsupported, model.Origin{Key: ref.key(), Field: indexed("spec.ports", i) + ".appProtocol"},
+			"port", "BackendUnsupported", reasonUnsupported,
+			model.Origin{Key: ref.key(), Field: indexed("spec.ports", i) + ".appProtocol"},
 			fmt.Sprintf("port %s of Service %q speaks %q; only http is spoken to endpoints in this version", ref.port(), ref.Service, clip(app)),
 			"remove appProtocol if the port speaks plain HTTP/1.1",
 		}
