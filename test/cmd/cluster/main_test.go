@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	for line, want := range map[string]options{
+		"-- a -- --b":        {command: []string{"a", "--", "--b"}},
+		"--image a=b c -- d": {images: []string{"a=b"}, flags: []string{"c"}, command: []string{"d"}}, // c is for Sluice to refuse
+		"--image a=b --image=c=d=e --no-sluice --dir x --sluice=y -- z": {images: []string{"a=b", "c=d=e"}, noSluice: true, dir: "x", sluice: "y", command: []string{"z"}},
+		"--ingress-class x --log-level=debug -- z":                      {flags: []string{"--ingress-class", "x", "--log-level=debug"}, command: []string{"z"}},
+	} {
+		got, err := parse(strings.Fields(line))
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{})); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", line, err, diff)
+		}
+	}
+	for line, problem := range map[string]string{
+		"":                           "no COMMAND",
+		"a":                          "no COMMAND",
+		"--":                         "no COMMAND",
+		"--image -- a":               "--image needs a value",
+		"--image a -- b":             "NAME=COMMAND",
+		"--no-sluice --http=:1 -- a": "--http=:1 is for Sluice",
+	} {
+		if _, err := parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %v, want %q", line, err, problem)
+		}
+	}
+}
+
+// TestCommand runs the program as make cluster does.
+func TestCommand(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	program := filepath.Join(t.TempDir(), "cluster")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	dir := t.TempDir()
+	script := `
+set -e
+test "$SLUICE_ADDRESS" = 10.202.0.10
+grep -q 'server: "https://10.202.0.1:6443"' "$KUBECONFIG"
+token=$(sed -n 's/.*token: "\(.*\)".*/\1/p' "$KUBECONFIG")
+api() { curl -sk -H "Authorization: Bearer $token" -H "Content-Type: application/yaml" "$@"; }
+api https://10.202.0.1:6443/api/v1/namespaces/default/pods -o /dev/null --data-binary '
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: web, image: "example.org/web:v1", args: [--pod-name, "from $(NAME)"], env: [{name: NAME, value: args}]}]}'
+for i in $(seq 300); do
+  address=$(api https://10.202.0.1:6443/api/v1/namespaces/default/pods/web | sed -n 's/.*"podIP": "\(.*\)".*/\1/p')
+  test -n "$address" && curl -s "http://$address:3000/hello" && exit 3
+  sleep 0.1
+done
+`
+	cmd := exec.CommandContext(ctx, program, "--no-sluice", "--dir", dir, "--image", "example.org/web*=test/echo --service-name x", "--", "sh", "-c", script)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	if exit.ExitCode() == exitSkipped {
+		t.Skip("no test namespace on this machine")
+	}
+	for _, part := range []string{`"path": "/hello"`, `"pod": "from args"`, `"service": "x"`} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("no %s in %s", part, out.String())
+		}
+	}
+	if exit.ExitCode() != 3 {
+		t.Errorf("exit code %d, want the command's, 3", exit.ExitCode())
+	}
+}
