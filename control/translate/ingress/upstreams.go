@@ -21,6 +21,7 @@ type Upstreams struct {
 	byName    map[string]*upstream
 	byService map[string][]*upstream         // by path
 	names     map[string]map[string]struct{} // of Services, by namespace
+	missing   map[string]map[string]bool     // paths of Services that are missing, by namespace
 
 	dirty   map[string]bool // names in byName
 	gone    map[string]bool
@@ -41,6 +42,7 @@ type upstream struct {
 func NewUpstreams(view store.View, last persist.Map[*model.Upstream]) *Upstreams {
 	u := &Upstreams{
 		view: view, last: last, byName: map[string]*upstream{}, byService: map[string][]*upstream{}, names: map[string]map[string]struct{}{},
+		missing: map[string]map[string]bool{},
 		dirty: map[string]bool{}, gone: map[string]bool{}, touched: map[string]bool{},
 	}
 	for o := range store.List[*store.Service](view, store.KindService) {
@@ -116,6 +118,7 @@ func (u *Upstreams) Release(name string) {
 	rest := slices.DeleteFunc(u.byService[path], func(other *upstream) bool { return other == made })
 	if u.byService[path] = rest; len(rest) == 0 {
 		delete(u.byService, path)
+		delete(u.missing[made.target.ref.Namespace], path)
 	}
 	u.touched[path] = true
 }
@@ -158,10 +161,21 @@ func (u *Upstreams) touchMissing(namespace string) {
 	if len(u.names[namespace]) > maxSuggested+1 {
 		return
 	}
-	for path, all := range u.byService {
-		if all[0].target.ref.Namespace == namespace && all[0].fault != nil && all[0].fault.answer == reasonServiceMissing {
-			u.touched[path] = true
-		}
+	for path := range u.missing[namespace] {
+		u.touched[path] = true
+	}
+}
+
+// note keeps which Services are missing.
+func (u *Upstreams) note(ref ServiceRef, f *fault) {
+	missing := u.missing[ref.Namespace]
+	switch {
+	case f == nil || f.answer != reasonServiceMissing:
+		delete(missing, ref.path())
+	case missing == nil:
+		u.missing[ref.Namespace] = map[string]bool{ref.path(): true}
+	default:
+		missing[ref.path()] = true
 	}
 }
 
@@ -220,6 +234,7 @@ func (u *Upstreams) make(made *upstream) {
 			fresh.LoadBalance = *made.balance
 		}
 		made.fault, made.notes = r.fault, r.notes
+		u.note(made.target.ref, r.fault)
 	}
 	old, found := u.made.Get(made.name)
 	if !found {
