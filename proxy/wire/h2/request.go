@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -182,9 +183,13 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return b.read(p)
 }
 
+var errOver = &message.BodyError{Reason: message.ClientGone, Err: errors.New("the exchange is over")}
+
 // read reads from the stream. The deadline holds for this read only: what the origin does not take yet must not cut the client off.
 func (b *requestBody) read(p []byte) (int, error) {
-	b.x.deadline(b.x.control.SetReadDeadline, b.x.server.settings.Limits.BodyTimeout)
+	if !b.x.deadline(b.x.control.SetReadDeadline, b.x.server.settings.Limits.BodyTimeout) {
+		return 0, errOver
+	}
 	n, err := b.x.r.Body.Read(p)
 	b.x.deadline(b.x.control.SetReadDeadline, 0)
 	b.x.request.Expect = false

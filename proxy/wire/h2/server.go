@@ -164,6 +164,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	info, _ := r.Context().Value(connKey{}).(*message.Conn)
 	start := time.Now()
 	x := &stream{server: s, w: w, r: r, info: info, control: http.NewResponseController(w)}
+	defer x.end()
 	if reason, detail := x.parse(); reason != message.OK {
 		x.refuse(&Refusal{Reason: reason, Request: &x.request, Detail: detail, Start: start})
 		return

@@ -26,6 +26,16 @@ type stream struct {
 
 	answered bool
 	broken   bool // the response broke off, or the client did: the stream is reset
+
+	mu   sync.Mutex // held while a deadline is set, by the handler or by whoever reads the request body
+	over bool       // the handler has returned: w is net/http's again, which uses it for other streams
+}
+
+// end takes w from whoever may still read the request body: an origin that has answered early may be waiting for more of it.
+func (x *stream) end() {
+	x.mu.Lock()
+	x.over = true
+	x.mu.Unlock()
 }
 
 func (x *stream) Request() *message.Request { return &x.request }
@@ -152,13 +162,19 @@ func asBodyError(err error) error {
 	return &message.BodyError{Reason: message.UpstreamTruncated, Err: err}
 }
 
-// deadline sets or, for 0, clears one of the stream's deadlines. Nothing is due while the other side of the exchange is waited for.
-func (x *stream) deadline(set func(time.Time) error, after time.Duration) {
+// deadline sets or, for 0, clears one of the stream's deadlines; false when the stream has none any more. Nothing is due while the other
+// side of the exchange is waited for.
+func (x *stream) deadline(set func(time.Time) error, after time.Duration) bool {
 	var at time.Time
 	if after > 0 {
 		at = time.Now().Add(after)
 	}
-	_ = set(at) // HTTP/2 of net/http has deadlines
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		_ = set(at) // HTTP/2 of net/http has deadlines
+	}
+	return !x.over
 }
 
 // writing does a write, for which the client may let the stream wait no longer than the timeout.
