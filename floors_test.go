@@ -30,7 +30,7 @@ var floors = []struct {
 	{4, "proxy", []string{"proxy/engine"}},
 	{1, "control", []string{"control/store", "control/status", "control/refs"}},
 	{2, "control/translate", []string{"control/translate/native", "control/translate/ingress", "control/translate"}},
-	{2, "control/source", []string{"control/source/dir"}},
+	{2, "control/source", []string{"control/source/dir", "control/source/kube"}},
 	{4, "control", []string{"control/loop"}},
 	{5, "admin", []string{"admin"}},
 	{5, "internal/testkit", []string{"internal/testkit", "internal/e2e"}},
@@ -43,7 +43,7 @@ var floors = []struct {
 // allowedIn says where third parties may be imported; a module that is not listed may be imported by anyone above floor 0
 // that depguard lets.
 var allowedIn = map[string][]string{
-	"k8s.io/":                             {"control/store", "control/refs", "control/translate", "internal/testkit", "bench"},
+	"k8s.io/":                             {"control/store", "control/refs", "control/translate", "control/source/kube", "internal/testkit", "bench"},
 	"github.com/prometheus/client_golang": {"telemetry", "admin"},
 	"github.com/spf13/":                   {"cmd/"},
 	"go.yaml.in/":                         {"model/document", "model"},

@@ -1,0 +1,103 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Access is how to reach an API server. The zero value is the one of the Pod that the program runs in.
+type Access struct {
+	Kubeconfig string // file
+	Context    string // of the file; "" is its current one
+	MasterURL  string // in place of the server that the file names, or without a file
+	Agent      string // how the program calls itself
+}
+
+// accountFolder is where Kubernetes puts what a Pod needs to reach the API server.
+const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Connect returns how to reach the API server, and the namespace that is ours there: that of the Pod, or of the file's context.
+// Nothing is sent yet.
+func (a Access) Connect() (*rest.Config, string, error) {
+	config, namespace, err := a.load()
+	if err != nil {
+		return nil, "", err
+	}
+	config.UserAgent = cmp.Or(a.Agent, rest.DefaultKubernetesUserAgent())
+	config.Timeout = 0 // watches have none
+	if config.Dial == nil {
+		// A new try while the network is away must end soon, to be there when it is back; a connection whose other side is gone
+		// without a word must be noticed.
+		dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
+		config.Dial = dialer.DialContext
+	}
+	return config, namespace, nil
+}
+
+func (a Access) load() (*rest.Config, string, error) {
+	switch {
+	case a.Kubeconfig == "" && a.MasterURL == "":
+		return inPod()
+	case a.Kubeconfig == "":
+		config, err := clientcmd.BuildConfigFromFlags(a.MasterURL, "")
+		if err != nil {
+			return nil, "", fmt.Errorf("reach the API server at %s: %w", a.MasterURL, err)
+		}
+		return config, ownNamespace(), nil
+	}
+	if _, err := os.Stat(a.Kubeconfig); err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: a.Context}
+	overrides.ClusterInfo.Server = a.MasterURL
+	deferred := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: a.Kubeconfig}, overrides)
+	raw, err := deferred.RawConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", a.Kubeconfig, err)
+	}
+	if len(raw.Clusters) == 0 {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: it names no cluster", a.Kubeconfig)
+	}
+	if name := cmp.Or(a.Context, raw.CurrentContext); raw.Contexts[name] == nil {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: it has no context %q; it has %s", a.Kubeconfig, name, list(slices.Collect(maps.Keys(raw.Contexts))))
+	}
+	config, err := deferred.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", a.Kubeconfig, err)
+	}
+	namespace, _, err := deferred.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", a.Kubeconfig, err)
+	}
+	return config, namespace, nil
+}
+
+func inPod() (*rest.Config, string, error) {
+	config, err := rest.InClusterConfig()
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
+		return nil, "", errors.New("this is no Pod of a cluster, since KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; name a kubeconfig file")
+	case err != nil:
+		return nil, "", fmt.Errorf("read what the Pod needs to reach its API server (is automountServiceAccountToken off?): %w", err)
+	}
+	return config, ownNamespace(), nil
+}
+
+// ownNamespace is that of the Pod.
+func ownNamespace() string {
+	if name := os.Getenv("POD_NAMESPACE"); name != "" {
+		return name
+	}
+	text, _ := os.ReadFile(accountFolder + "/namespace")
+	return cmp.Or(strings.TrimSpace(string(text)), "default")
+}
