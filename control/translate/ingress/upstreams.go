@@ -43,7 +43,7 @@ func NewUpstreams(view store.View, last persist.Map[*model.Upstream]) *Upstreams
 	u := &Upstreams{
 		view: view, last: last, byName: map[string]*upstream{}, byService: map[string][]*upstream{}, names: map[string]map[string]struct{}{},
 		missing: map[string]map[string]bool{},
-		dirty: map[string]bool{}, gone: map[string]bool{}, touched: map[string]bool{},
+		dirty:   map[string]bool{}, gone: map[string]bool{}, touched: map[string]bool{},
 	}
 	for o := range store.List[*store.Service](view, store.KindService) {
 		u.name(o.Key, true)
