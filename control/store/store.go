@@ -108,7 +108,7 @@ func (s *Store) Take() (View, []model.Key) {
 	for key := range s.keys {
 		keys = append(keys, key)
 	}
-	clear(s.keys)
+	s.keys = map[model.Key]bool{} // cleared, it would keep the room that the first Take needed
 	slices.SortFunc(keys, CompareKeys)
 	return s.view, keys
 }

@@ -154,6 +154,9 @@ func (t *Translator) finish(base, last *model.Config, keys map[model.Key]bool) {
 
 // lay makes the changes between two versions of a part to the whole.
 func lay[V comparable](whole, old, now persist.Map[V]) persist.Map[V] {
+	if whole == old {
+		return now // the whole is nothing but this part
+	}
 	var none V
 	edit := whole.Edit()
 	for name, pair := range persist.Diff(old, now) {

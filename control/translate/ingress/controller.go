@@ -191,7 +191,7 @@ func (c *controller) flushTLS() {
 			c.tlsAppeared(host)
 		}
 	}
-	clear(c.dirtyTLS)
+	c.dirtyTLS = emptied(c.dirtyTLS)
 	if entries := edit.Map(); entries != c.tlsSet.Entries {
 		set := *c.tlsSet
 		set.Entries = entries
@@ -244,7 +244,7 @@ func (c *controller) flushHosts() {
 		c.rebuild(host, h)
 		edit.Set(host, h.rule)
 	}
-	clear(c.dirtyHosts)
+	c.dirtyHosts = emptied(c.dirtyHosts)
 	if hosts := edit.Map(); hosts != c.ruleSet.Hosts {
 		set := *c.ruleSet
 		set.Hosts = hosts

@@ -122,3 +122,12 @@ func list(words []string) string {
 	}
 	return strings.Join(words[:most], ", ") + " and " + strconv.Itoa(len(words)-most) + " more"
 }
+
+// emptied returns m without its elements, a new map when m is large: a map keeps the room that it once needed.
+func emptied[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) > 100 {
+		return map[K]V{}
+	}
+	clear(m)
+	return m
+}

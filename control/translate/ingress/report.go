@@ -22,7 +22,7 @@ func (s *State) Changed() []model.Key {
 	for key := range s.reports {
 		keys = append(keys, key)
 	}
-	clear(s.reports)
+	s.reports = emptied(s.reports)
 	return keys
 }
 

@@ -263,7 +263,7 @@ func (s *State) flush() {
 	}
 	s.flushPipelines()
 	s.flushCertificates()
-	clear(s.readings)
+	s.readings = emptied(s.readings)
 }
 
 // acquire returns the pipeline that forwards to a target, for one more user.
@@ -328,7 +328,7 @@ func (s *State) flushPipelines() {
 		}
 	}
 	s.madePipelines = edit.Map()
-	clear(s.newPipelines)
+	s.newPipelines = emptied(s.newPipelines)
 }
 
 // flushCertificates forgets the Secrets that nothing names any more.
@@ -356,7 +356,7 @@ func (s *State) flushCertificates() {
 		edit.Set(path, c.made)
 	}
 	s.madeCertificates = edit.Map()
-	clear(s.newSecrets)
+	s.newSecrets = emptied(s.newSecrets)
 }
 
 // Pipelines returns the pipelines that the rules name.

@@ -216,8 +216,8 @@ func (u *Upstreams) Flush() (all persist.Map[*model.Upstream], referrers, servic
 			services[service] = true
 		}
 	}
-	clear(u.dirty)
-	clear(u.gone)
+	u.dirty = emptied(u.dirty)
+	u.gone = emptied(u.gone)
 	u.made, u.last = edit.Map(), persist.Map[*model.Upstream]{}
 	return u.made, referrers, services
 }
