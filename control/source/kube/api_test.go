@@ -200,6 +200,27 @@ func (a *api) count(words string) (n int) {
 	return n
 }
 
+// asked returns all requests so far.
+func (a *api) asked() []request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.requests)
+}
+
+// changes returns all that happened so far.
+func (a *api) changes() []change {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.history)
+}
+
+// open is how many watches are open.
+func (a *api) open() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.watching
+}
+
 func (a *api) forgetRequests() { a.set(func() { a.requests = nil }) }
 
 // RoundTrip answers.

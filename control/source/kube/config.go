@@ -65,11 +65,14 @@ func (a Access) load() (*rest.Config, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", a.Kubeconfig, err)
 	}
-	if len(raw.Clusters) == 0 {
+	name := cmp.Or(a.Context, raw.CurrentContext)
+	switch at := raw.Contexts[name]; {
+	case len(raw.Clusters) == 0:
 		return nil, "", fmt.Errorf("read the kubeconfig %s: it names no cluster", a.Kubeconfig)
-	}
-	if name := cmp.Or(a.Context, raw.CurrentContext); raw.Contexts[name] == nil {
+	case at == nil:
 		return nil, "", fmt.Errorf("read the kubeconfig %s: it has no context %q; it has %s", a.Kubeconfig, name, list(slices.Collect(maps.Keys(raw.Contexts))))
+	case raw.Clusters[at.Cluster] == nil && a.MasterURL == "":
+		return nil, "", fmt.Errorf("read the kubeconfig %s: context %q is of cluster %q, which it has not; it has %s", a.Kubeconfig, name, at.Cluster, list(slices.Collect(maps.Keys(raw.Clusters))))
 	}
 	config, err := deferred.ClientConfig()
 	if err != nil {

@@ -63,7 +63,7 @@ const (
 	retryFirst    = 200 * time.Millisecond
 	retryMost     = time.Second // and as much again by chance
 	refusedFirst  = time.Second
-	refusedMost   = time.Minute
+	refusedMost   = 30 * time.Second
 	steadyAfter   = 10 * time.Second // a watch that lived so long makes retries begin anew
 	serverDelays  = 10 * time.Second // a server that asks for more patience gets so much
 	backoffFactor = 2

@@ -238,7 +238,7 @@ func TestSeveralNamespacesAreWatched(t *testing.T) {
 		a.put(service("b", "four"))
 		a.remove(service("a", "one"))
 		w.expect("Ingress b/in, Service b/four, Service b/two")
-		for _, r := range a.requests {
+		for _, r := range a.asked() {
 			if r.namespace == "" && r.resource != "ingressclasses" || r.namespace == "c" {
 				t.Errorf("asked for %s", r)
 			}

@@ -151,6 +151,10 @@ func (w *Writer) Report(r *status.Report, view store.View) {
 	waiting := w.waiting
 	w.waiting = map[model.Key]bool{}
 	w.mu.Unlock()
+	if before == nil { // it says nothing of those that are no longer ours
+		w.reviewAll()
+		return
+	}
 	for key := range waiting {
 		w.queue.Add(key)
 	}
