@@ -149,13 +149,16 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil // closing gives the lock up
 }
 
-// BuildProgram builds a program of the test module.
+// Discard, in place of a path, builds a program for the sake of what it needs: modules fetched and packages compiled.
+const Discard = os.DevNull
+
+// BuildProgram builds a program of the test module, such as echo.
 func BuildProgram(ctx context.Context, program, path string) error {
 	module, err := moduleDir()
 	if err != nil {
 		return err
 	}
-	return buildIn(ctx, module, program, path)
+	return buildIn(ctx, module, "./"+program, path)
 }
 
 // BuildSluice builds the program of the module above.
@@ -168,7 +171,7 @@ func BuildSluice(ctx context.Context, path string) error {
 }
 
 func buildIn(ctx context.Context, dir, program, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, program)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)

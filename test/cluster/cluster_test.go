@@ -23,11 +23,16 @@ import (
 var unavailable error
 
 func TestMain(m *testing.M) {
-	if unavailable = cluster.Enter(); unavailable != nil && !errors.Is(unavailable, cluster.ErrUnavailable) {
+	if unavailable = cluster.Enter(prepare); unavailable != nil && !errors.Is(unavailable, cluster.ErrUnavailable) {
 		fmt.Fprintln(os.Stderr, unavailable)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+func prepare() error {
+	_, err := cluster.Build(context.Background(), os.Stderr)
+	return err
 }
 
 func start(t *testing.T, s cluster.Settings) (context.Context, *cluster.Cluster) {

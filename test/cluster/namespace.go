@@ -30,17 +30,27 @@ const (
 var ErrUnavailable = errors.New("no test namespace on this machine")
 
 // Enter runs the current program again in network, mount and process namespaces of its own and exits with its code; all that the
-// program started ends with it. Inside, it sets up the devices and returns. It returns an error that wraps ErrUnavailable and
-// names the capability where the machine does not allow it.
-func Enter() error {
-	if os.Getenv(inside) != "" {
+// program started ends with it. Inside, it sets up the devices and returns. Before that, outside, it calls prepare (it may be nil),
+// which builds what is needed: inside there is no network to fetch modules from. It returns an error that wraps ErrUnavailable and
+// names the capability where the machine does not allow it; then it has not called prepare.
+func Enter(prepare func() error) error {
+	if role := os.Getenv(inside); role != "" {
 		if err := os.Unsetenv(inside); err != nil {
 			return err
 		}
-		return setUp()
+		err := setUp()
+		if role == probing {
+			answer(err)
+		}
+		return err
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		return fmt.Errorf("%w: the program ip is not installed (package iproute2)", ErrUnavailable)
+	if err := probe(); err != nil {
+		return err
+	}
+	if prepare != nil {
+		if err := prepare(); err != nil {
+			return err
+		}
 	}
 	code, err := runInside()
 	if err != nil {
@@ -50,28 +60,76 @@ func Enter() error {
 	return nil
 }
 
-// runInside runs the program again and returns its exit code.
-func runInside() (int, error) {
+// The roles of a program that runs inside.
+const (
+	probing = "probe" // say whether it works
+	working = "work"
+)
+
+// answer ends a probe.
+func answer(err error) {
+	if err != nil {
+		fmt.Fprint(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// probe tries whether the namespaces can be made and are good for Pods.
+func probe() error {
+	if _, err := exec.LookPath("ip"); err != nil {
+		return fmt.Errorf("%w: the program ip is not installed (package iproute2)", ErrUnavailable)
+	}
+	cmd, err := again(probing)
+	if err != nil {
+		return err
+	}
+	var reason strings.Builder
+	cmd.Stderr = &reason
+	err = cmd.Run()
+	var exit *exec.ExitError
+	switch text, isOurs := strings.CutPrefix(reason.String(), ErrUnavailable.Error()+": "); {
+	case err == nil:
+		return nil
+	case isOurs:
+		return fmt.Errorf("%w: %s", ErrUnavailable, text)
+	case !errors.As(err, &exit):
+		return fmt.Errorf("%w: network, mount and process namespaces cannot be made (CAP_SYS_ADMIN, or unprivileged user namespaces): %w", ErrUnavailable, err)
+	}
+	return fmt.Errorf("try the test namespace: %w: %s", err, reason.String())
+}
+
+// again is the current program in namespaces of its own.
+func again(role string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	cmd := exec.Command(self, os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"="+role)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
+	return cmd, nil
+}
+
+// runInside runs the program again and returns its exit code.
+func runInside() (int, error) {
+	cmd, err := again(working)
+	if err != nil {
+		return 0, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	runtime.LockOSThread() // the child gets its death signal when this thread ends
 	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("%w: network, mount and process namespaces cannot be made (CAP_SYS_ADMIN, or unprivileged user namespaces): %w", ErrUnavailable, err)
+		return 0, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()

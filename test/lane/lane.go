@@ -41,7 +41,7 @@ const EchoImage = "sluice.dev/test/echo"
 // Main enters the namespace, runs the tests and returns the exit code; it is for TestMain. The cluster starts with the first test
 // that needs it.
 func Main(m *testing.M, l *Lane) int {
-	l.unavailable = cluster.Enter()
+	l.unavailable = cluster.Enter(prepare)
 	if l.unavailable != nil && !errors.Is(l.unavailable, cluster.ErrUnavailable) {
 		fmt.Fprintln(os.Stderr, l.unavailable)
 		return 1
@@ -62,6 +62,14 @@ func Main(m *testing.M, l *Lane) int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return code
+}
+
+func prepare() error {
+	ctx := context.Background()
+	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
+		return err
+	}
+	return cluster.BuildProgram(ctx, "echo", cluster.Discard)
 }
 
 // Need starts the cluster, once, or skips the test. The context is the test's, and ends before its deadline.
@@ -92,7 +100,7 @@ func (l *Lane) start(ctx context.Context) (err error) {
 		return err
 	}
 	echo := filepath.Join(l.dir, "echo")
-	if err := cluster.BuildProgram(ctx, "sluice.dev/sluice/test/echo", echo); err != nil {
+	if err := cluster.BuildProgram(ctx, "echo", echo); err != nil {
 		return err
 	}
 	l.Images = pods.Images{EchoImage: {Command: []string{echo}}}

@@ -207,7 +207,7 @@ func (c *container) start(ctx context.Context) (*process, error) {
 		return nil, notStarted{"CreateContainerError", fmt.Errorf("neither the container nor its image names a command")}
 	}
 	g.restrict(object.Spec.SecurityContext, c.spec.SecurityContext)
-	r := &root{dir: c.dir(), through: c.pod.runner.mounts}
+	r := &root{dir: c.dir(), machine: c.pod.runner.machine}
 	if s := c.spec.SecurityContext; s != nil {
 		r.readOnly = ptr.Deref(s.ReadOnlyRootFilesystem, false)
 	}

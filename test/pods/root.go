@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,8 @@ type bind struct {
 
 // root is what a container sees as its file system: this machine's files, with whatever the container writes kept apart.
 type root struct {
-	dir      string   // for what it writes
-	through  []string // file systems of this machine that show through
+	dir      string // for what it writes
+	machine  *machine
 	binds    []bind
 	readOnly bool
 }
@@ -45,19 +46,23 @@ func (r *root) enter() (*os.File, error) {
 }
 
 func (r *root) build() error {
-	upper, work, top := filepath.Join(r.dir, "upper"), filepath.Join(r.dir, "work"), filepath.Join(r.dir, "root")
-	for _, dir := range []string{upper, work, top} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	top := filepath.Join(r.dir, "root")
+	if err := os.MkdirAll(top, 0o755); err != nil {
+		return err
+	}
+	if err := r.layer(top); err != nil {
+		return err
+	}
+	for _, path := range r.machine.through {
+		if err := os.MkdirAll(top+path, 0o755); err != nil {
 			return err
 		}
-	}
-	if err := unix.Mount("overlay", top, "overlay", 0, "lowerdir=/,upperdir="+upper+",workdir="+work); err != nil {
-		return fmt.Errorf("mount overlay: %w", err)
-	}
-	for _, path := range r.through {
 		if err := unix.Mount(path, top+path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("show %s: %w", path, err)
 		}
+	}
+	if err := os.MkdirAll(top+"/run", 0o755); err != nil {
+		return err
 	}
 	if err := unix.Mount("tmpfs", top+"/run", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
@@ -84,6 +89,39 @@ func (r *root) build() error {
 	}
 	if r.readOnly {
 		return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+	}
+	return nil
+}
+
+// layer puts the machine's folders under what the container writes.
+func (r *root) layer(top string) error {
+	if len(r.machine.layers) > 1 { // what is beside them is the container's own
+		if err := unix.Mount(top, top, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	for _, path := range r.machine.layers {
+		upper, work := filepath.Join(r.dir, "upper", path), filepath.Join(r.dir, "work", path)
+		for _, dir := range []string{upper, work, top + path} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if err := os.Chmod(upper, info.Mode()); err != nil { // the container sees this mode
+			return err
+		}
+		if err := unix.Mount("overlay", top+path, "overlay", 0, "lowerdir="+path+",upperdir="+upper+",workdir="+work+r.machine.options); err != nil {
+			return fmt.Errorf("mount overlay on %s: %w", path, err)
+		}
+	}
+	for name, target := range r.machine.links {
+		if err := os.Symlink(target, filepath.Join(top, name)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -120,6 +158,49 @@ func touch(path string) error {
 		return err
 	}
 	return os.WriteFile(path, nil, 0o644)
+}
+
+// machine is how this machine's files are put together for containers.
+type machine struct {
+	layers  []string          // folders that containers see as they are, and write over
+	options string            // of the overlays
+	links   map[string]string // symbolic links on top, where / is no layer
+	through []string          // file systems, and folders with some below, that are not layered
+}
+
+// newMachine looks at what is mounted. Whatever is below hidden stays out.
+func newMachine(hidden ...string) (*machine, error) {
+	mounts, err := mountsBelow(hidden...)
+	if err != nil {
+		return nil, err
+	}
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return nil, err
+	}
+	if whole := strings.Fields(string(users)); len(whole) == 3 && whole[2] == "4294967295" {
+		return &machine{layers: []string{"/"}, through: mounts}, nil
+	}
+	// In a user namespace a folder with mounts below cannot be a layer, so each on top is one if it can.
+	m := &machine{options: ",userxattr", links: map[string]string{}}
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := "/" + e.Name()
+		hasMounts := slices.ContainsFunc(mounts, func(m string) bool { return below(m, path) })
+		switch target, linkErr := os.Readlink(path); {
+		case linkErr == nil:
+			m.links[e.Name()] = target
+		case !e.IsDir() || below(path, hidden...):
+		case hasMounts:
+			m.through = append(m.through, path)
+		default:
+			m.layers = append(m.layers, path)
+		}
+	}
+	return m, nil
 }
 
 // mountsBelow lists the file systems mounted below / that a container sees too: all but those below hidden.

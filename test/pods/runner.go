@@ -37,8 +37,8 @@ type Settings struct {
 type Runner struct {
 	Settings
 	network *network
-	scratch string   // in memory: volumes and what containers write
-	mounts  []string // file systems that containers see too
+	scratch string // in memory: volumes and what containers write
+	machine *machine
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
@@ -62,7 +62,7 @@ func New(ctx context.Context, s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount memory at %s: %w", r.scratch, err)
 	}
-	if r.mounts, err = mountsBelow(r.scratch, "/run", "/var/run"); err != nil {
+	if r.machine, err = newMachine(r.scratch, "/run", "/var/run"); err != nil {
 		return nil, err
 	}
 	if r.network, err = newNetwork(s.Network); err != nil {

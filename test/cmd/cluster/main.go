@@ -1,11 +1,12 @@
 // Command cluster runs a command against a real Kubernetes control plane with Pods and Sluice:
 //
 //	cluster [--image NAME=COMMAND]… [--no-sluice] [--sluice FILE] [--dir DIR] [FLAGS OF SLUICE] -- COMMAND…
+//	cluster --prepare
 //
 // COMMAND runs in a network namespace of its own with KUBECONFIG (an administrator's) and SLUICE_ADDRESS set. Sluice listens there on
 // ports 80 and 443 and publishes the address as the status of Ingresses; an IngressClass sluice is there. A COMMAND of an image that
 // begins with test/ is a program of the test module, such as test/echo. The exit code is COMMAND's; 77 where the machine has no such
-// namespaces, and 2 for wrong usage.
+// namespaces, and 2 for wrong usage. With --prepare it only builds what tests need, which takes minutes the first time.
 package main
 
 import (
@@ -29,10 +30,18 @@ const (
 func main() {
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "cluster: %v\nusage: cluster [--image NAME=COMMAND]… [--no-sluice] [--sluice FILE] [--dir DIR] [FLAGS OF SLUICE] -- COMMAND…\n", err)
+		fmt.Fprintf(os.Stderr, "cluster: %v\nusage: cluster [--image NAME=COMMAND]… [--no-sluice] [--sluice FILE] [--dir DIR] [FLAGS OF SLUICE] -- COMMAND…\n       cluster --prepare\n", err)
 		os.Exit(exitWrong)
 	}
-	switch err := cluster.Enter(); {
+	ctx := context.Background()
+	if o.prepareOnly {
+		if err := o.prepare(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	switch err := cluster.Enter(func() error { return o.prepare(ctx) }); {
 	case errors.Is(err, cluster.ErrUnavailable):
 		fmt.Fprintf(os.Stderr, "cluster: skipped: %v\n", err)
 		os.Exit(exitSkipped)
@@ -40,7 +49,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
 		os.Exit(exitFailed)
 	}
-	code, err := o.run(context.Background())
+	code, err := o.run(ctx)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
 		code = exitFailed
@@ -50,17 +59,21 @@ func main() {
 
 // options of the command line.
 type options struct {
-	images   []string // NAME=COMMAND
-	noSluice bool
-	sluice   string   // a binary; empty: build it
-	dir      string   // keys, data, logs; empty: a temporary one
-	flags    []string // of Sluice
-	command  []string
+	images      []string // NAME=COMMAND
+	noSluice    bool
+	prepareOnly bool
+	sluice      string   // a binary; empty: build it
+	dir         string   // keys, data, logs; empty: a temporary one
+	flags       []string // of Sluice
+	command     []string
 }
 
 // parse takes our own flags out of those of Sluice; all stand before --.
 func parse(args []string) (options, error) {
 	var o options
+	if slices.Equal(args, []string{"--prepare"}) {
+		return options{prepareOnly: true}, nil
+	}
 	end := slices.Index(args, "--")
 	if end < 0 || end == len(args)-1 {
 		return o, fmt.Errorf("no COMMAND: write it behind --")

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +29,40 @@ metadata: {name: sluice}
 spec: {controller: sluice.dev/ingress-controller}
 `
 
+// prepare builds what is needed, outside the namespace.
+func (o options) prepare(ctx context.Context) error {
+	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
+		return err
+	}
+	for _, program := range o.programs() {
+		if err := cluster.BuildProgram(ctx, program, cluster.Discard); err != nil {
+			return err
+		}
+	}
+	if o.noSluice || o.sluice != "" {
+		return nil
+	}
+	return cluster.BuildSluice(ctx, cluster.Discard)
+}
+
+// ours is what the command of an image begins with that is a program of the test module.
+const ours = "test/"
+
+// programs of the test module that images stand for.
+func (o options) programs() []string {
+	out := []string{"echo"}
+	for _, text := range o.images {
+		_, image, err := pods.ParseImage(text)
+		if err != nil {
+			continue // parse has said so
+		}
+		if program, isOurs := strings.CutPrefix(image.Command[0], ours); isOurs && !slices.Contains(out, program) {
+			out = append(out, program)
+		}
+	}
+	return out
+}
+
 // run starts everything, runs the command and returns its exit code.
 func (o options) run(ctx context.Context) (code int, err error) {
 	dir := o.dir
@@ -35,6 +70,8 @@ func (o options) run(ctx context.Context) (code int, err error) {
 		if dir, err = os.MkdirTemp("", "sluice-cluster-"); err != nil {
 			return 0, err
 		}
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
 	}
 	defer func() {
 		if err != nil || code != 0 || o.dir != "" {
@@ -68,25 +105,25 @@ func (o options) run(ctx context.Context) (code int, err error) {
 
 // startPods runs the Pods with the images of the command line.
 func (o options) startPods(ctx context.Context, c *cluster.Cluster, dir string) (stop func(), err error) {
-	images, built := pods.Images{}, map[string]string{}
+	programs := filepath.Join(dir, "programs")
+	for _, program := range o.programs() {
+		if err := cluster.BuildProgram(ctx, program, filepath.Join(programs, program)); err != nil {
+			return nil, err
+		}
+	}
+	images := pods.Images{}
 	for _, text := range append([]string{lane.EchoImage + "*=test/echo"}, o.images...) {
 		name, image, err := pods.ParseImage(text)
 		if err != nil {
 			return nil, err
 		}
-		program := image.Command[0]
-		if own, isOurs := strings.CutPrefix(program, "test/"); isOurs {
-			path := filepath.Join(dir, "programs", filepath.Base(own))
-			if built[own] == "" {
-				if err := cluster.BuildProgram(ctx, "sluice.dev/sluice/test/"+own, path); err != nil {
-					return nil, err
-				}
-				built[own] = path
-			}
-			image.Command[0] = path
-		} else if image.Command[0], err = exec.LookPath(program); err != nil {
+		path, isOurs := strings.CutPrefix(image.Command[0], ours)
+		if isOurs {
+			path = filepath.Join(programs, path)
+		} else if path, err = exec.LookPath(path); err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
-		} else if image.Command[0], err = filepath.Abs(image.Command[0]); err != nil {
+		}
+		if image.Command[0], err = filepath.Abs(path); err != nil {
 			return nil, err
 		}
 		images[name] = image
