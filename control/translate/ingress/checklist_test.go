@@ -1,9 +1,11 @@
 package ingress_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"sluice.dev/sluice/control/store"
 	"sluice.dev/sluice/control/translate"
 	"sluice.dev/sluice/model"
 )
@@ -92,4 +94,30 @@ func TestD6_BrokenCertificates(t *testing.T) {
 	runCase(t, "testdata/tls/broken.txtar")
 	runCase(t, "testdata/tls/no-hosts-broken.txtar")
 	runCase(t, "testdata/tls/mismatch.txtar")
+}
+
+// TestG9_HugeObjects has objects at which a step for each pair of their parts would not end in the time of the test.
+func TestG9_HugeObjects(t *testing.T) {
+	const n = 20_000
+	same, many, tls := &store.Ingress{}, &store.Ingress{}, &store.Ingress{Rules: []store.Rule{{Host: "h.test"}}}
+	service := &store.Service{}
+	for i := range n {
+		host := fmt.Sprintf("h%d.test", i)
+		backend := store.Backend{HasService: true, Service: "web", PortName: fmt.Sprintf("no%d", i)}
+		same.Rules = append(same.Rules, store.Rule{Host: "h.test", HasHTTP: true, Paths: []store.Path{{Path: "/", Type: "Prefix", Backend: backend}}})
+		many.Rules = append(many.Rules, store.Rule{Host: host, HasHTTP: true, Paths: []store.Path{{Path: "/", Type: "Prefix", Backend: backend}}})
+		tls.TLS = append(tls.TLS, store.TLS{Hosts: []string{host, "h.test"}, Secret: fmt.Sprintf("s%d", i)})
+	}
+	for i := range 1000 {
+		service.Ports = append(service.Ports, store.ServicePort{Name: fmt.Sprintf("p%d", i), Protocol: "TCP", Port: int32(i + 1)})
+	}
+	options := (&settings{}).options()
+	for name, in := range map[string]*store.Ingress{"same": same, "many": many, "tls": tls} {
+		view := viewOf([]*store.Object{store.NewObject(store.KindIngress, "shop", name, in), store.NewObject(store.KindService, "shop", "web", service)})
+		_, report := translate.Translate(view, options)
+		e := report.Get(model.Key{Kind: store.KindIngress, Namespace: "shop", Name: name})
+		if e == nil || len(e.Problems) != 101 || e.Problems[100].Reason != "TooManyProblems" {
+			t.Errorf("%s: the report has no 100 problems and a rest", name)
+		}
+	}
 }

@@ -89,12 +89,13 @@ func (c *controller) listen(slot string, spec *model.HTTPServer) {
 }
 
 func (c *controller) add(m *member, r *reading) {
-	for i := range r.rules {
-		host := r.rules[i].host
+	for i := range r.hosts {
+		host := r.hosts[i].host
 		if c.hosts[host] == nil {
 			c.hosts[host] = &hostState{}
 		}
-		if insert(&c.hosts[host].members, m) && r.redirect {
+		insert(&c.hosts[host].members, m)
+		if r.redirect {
 			c.redirects[host]++
 		}
 		c.dirtyHosts[host] = true
@@ -113,9 +114,10 @@ func (c *controller) add(m *member, r *reading) {
 }
 
 func (c *controller) remove(m *member, r *reading) {
-	for i := range r.rules {
-		host := r.rules[i].host
-		if withdraw(&c.hosts[host].members, m) && r.redirect {
+	for i := range r.hosts {
+		host := r.hosts[i].host
+		withdraw(&c.hosts[host].members, m)
+		if r.redirect {
 			if c.redirects[host]--; c.redirects[host] == 0 {
 				delete(c.redirects, host)
 			}
@@ -143,22 +145,18 @@ func (c *controller) standardsChanged(m *member) {
 	}
 }
 
-// insert puts m where its age places it, and reports whether it was not there.
-func insert(members *[]*member, m *member) bool {
-	i, found := slices.BinarySearchFunc(*members, m, older)
-	if !found {
+// insert puts m where its age places it, once.
+func insert(members *[]*member, m *member) {
+	if i, found := slices.BinarySearchFunc(*members, m, older); !found {
 		*members = slices.Insert(*members, i, m)
 	}
-	return !found
 }
 
-// withdraw removes m and reports whether it was there.
-func withdraw(members *[]*member, m *member) bool {
-	i, found := slices.BinarySearchFunc(*members, m, older)
-	if found {
+// withdraw removes m, if it is there.
+func withdraw(members *[]*member, m *member) {
+	if i, found := slices.BinarySearchFunc(*members, m, older); found {
 		*members = slices.Delete(*members, i, i+1)
 	}
-	return found
 }
 
 // flush rebuilds what changed: TLS first, since rules depend on whether their host has it.

@@ -58,7 +58,7 @@ func findEndpoints(view store.View, ref ServiceRef, service *store.Service, port
 			all = found.add(all, o, slice, number)
 		}
 	}
-	found.list = distinct(all, service.IPFamily == "IPv6")
+	found.list = oneEach(all, service.IPFamily == "IPv6")
 	for i := range found.list {
 		if found.list[i].Terminating {
 			found.terminating++
@@ -144,9 +144,9 @@ func metadataAddresses() []netip.Addr {
 	}
 }
 
-// distinct orders endpoints by address and keeps one of each: the ready one of an address that slices list twice, and the one
+// oneEach orders endpoints by address and keeps one of each: the ready one of an address that slices list twice, and the one
 // of the Service's first family for a Pod that has an address of both.
-func distinct(all []candidate, preferIPv6 bool) []model.Endpoint {
+func oneEach(all []candidate, preferIPv6 bool) []model.Endpoint {
 	preferred := map[string]bool{}
 	for _, c := range all {
 		if c.pod != "" && c.ipv6 == preferIPv6 {

@@ -50,12 +50,8 @@ func (c *controller) rebuild(host string, h *hostState) {
 		rule.Paths = append(rule.Paths, c.path(standard, tls))
 	}
 	oldest := h.members[0]
-	for _, r := range c.state.read(oldest).rules {
-		if r.host == host {
-			rule.Origin = model.Origin{Key: oldest.object.Key, Field: r.field}
-			break
-		}
-	}
+	read := c.state.read(oldest)
+	rule.Origin = model.Origin{Key: oldest.object.Key, Field: read.rules[read.rulesOf(host)[0]].field}
 	last := h.rule
 	if last == nil {
 		last, _ = c.lastHosts.Get(host)
@@ -109,10 +105,7 @@ func (c *controller) contenders(host string, h *hostState) []contender {
 	taken := map[place]int{}
 	for _, m := range h.members {
 		r := c.state.read(m)
-		for i := range r.rules {
-			if r.rules[i].host != host {
-				continue
-			}
+		for _, i := range r.rulesOf(host) {
 			for j := range r.rules[i].paths {
 				next := contender{m, &r.rules[i].paths[j]}
 				at, dup := taken[next.ref.place()]

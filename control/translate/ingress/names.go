@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,6 +122,21 @@ func list(words []string) string {
 		return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 	}
 	return strings.Join(words[:most], ", ") + " and " + strconv.Itoa(len(words)-most) + " more"
+}
+
+// distinct returns the words without those that stand there already, in the order given.
+func distinct(words []string) []string {
+	if len(words) < 2 {
+		return words
+	}
+	seen := make(map[string]bool, len(words))
+	return slices.DeleteFunc(words, func(word string) bool {
+		if seen[word] {
+			return true
+		}
+		seen[word] = true
+		return false
+	})
 }
 
 // emptied returns m without its elements, a new map when m is large: a map keeps the room that it once needed.

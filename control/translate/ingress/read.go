@@ -16,6 +16,8 @@ import (
 // reading is what one Ingress says, by itself.
 type reading struct {
 	rules    []hostPaths
+	hosts    []hostRules
+	byHost   map[string]int // index of hosts; nil while they are few
 	tls      []tlsItem
 	standard *pathRef // the default backend
 	redirect bool
@@ -28,6 +30,15 @@ type hostPaths struct {
 	field string
 	paths []pathRef
 }
+
+// hostRules are the rules of one host, by their index.
+type hostRules struct {
+	host  string
+	rules []int
+}
+
+// few is up to how many elements a list is searched from its start.
+const few = 8
 
 // pathRef is one path, or the default backend.
 type pathRef struct {
@@ -74,8 +85,47 @@ func read(o *store.Object, in *store.Ingress) *reading {
 	if len(in.Rules) == 0 && in.Default == nil && len(in.TLS) == 0 {
 		p.doubt("spec", "Empty", "the Ingress has neither rules nor a defaultBackend", "add one of them")
 	}
+	r.group()
 	r.problems = p.list
 	return r
+}
+
+// group gathers the rules by host, so that an Ingress with many of them costs no more for each.
+func (r *reading) group() {
+	if len(r.rules) > few {
+		r.byHost = make(map[string]int, len(r.rules))
+	}
+	for i := range r.rules {
+		host := r.rules[i].host
+		at := r.find(host)
+		if at < 0 {
+			at = len(r.hosts)
+			r.hosts = append(r.hosts, hostRules{host: host})
+			if r.byHost != nil {
+				r.byHost[host] = at
+			}
+		}
+		r.hosts[at].rules = append(r.hosts[at].rules, i)
+	}
+}
+
+// find returns the index of a host, -1 when no rule has it.
+func (r *reading) find(host string) int {
+	if r.byHost == nil {
+		return slices.IndexFunc(r.hosts, func(h hostRules) bool { return h.host == host })
+	}
+	if at, found := r.byHost[host]; found {
+		return at
+	}
+	return -1
+}
+
+// rulesOf are the indices of the rules that have a host.
+func (r *reading) rulesOf(host string) []int {
+	if at := r.find(host); at >= 0 {
+		return r.hosts[at].rules
+	}
+	return nil
 }
 
 func (p *problems) rule(r *reading, i int, rule *store.Rule) {
@@ -179,13 +229,13 @@ func (p *problems) tls(r *reading, i int, item *store.TLS) {
 	for j, host := range item.Hosts {
 		at := indexed(read.field+".hosts", j)
 		canonical, ok := p.host(at, host)
-		switch {
-		case host == "":
+		if host == "" {
 			p.wrong(at, "InvalidHost", "an empty host", "remove it")
-		case ok && !slices.Contains(read.hosts, canonical):
+		} else if ok {
 			read.hosts = append(read.hosts, canonical)
 		}
 	}
+	read.hosts = distinct(read.hosts)
 	read.none = len(item.Hosts) > 0 && len(read.hosts) == 0
 	switch {
 	case item.Secret == "" && len(item.Hosts) == 0:

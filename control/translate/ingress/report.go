@@ -72,7 +72,7 @@ func (s *State) Entry(key model.Key) *status.Entry {
 		if len(e.Problems) == 0 {
 			return nil
 		}
-		e.Problems = status.Tidy(e.Problems)
+		e.Problems = limited(e.Problems)
 		return e
 	}
 	r := read(m.object, m.value)
@@ -91,11 +91,27 @@ func (s *State) Entry(key model.Key) *status.Entry {
 	if len(m.owners) > 1 {
 		slices.Sort(e.Owners)
 	}
-	e.Problems = status.Tidy(append(e.Problems, refs...))
+	e.Problems = limited(append(e.Problems, refs...))
 	if e.Conditions = s.fine; len(refs) > 0 || r.broken() {
 		e.Conditions = conditions(e.Problems)
 	}
 	return e
+}
+
+// maxProblems is how many problems of one Ingress are told.
+const maxProblems = 100
+
+// limited orders the problems and keeps the first of them, when they are too many to be read.
+func limited(found []model.Problem) []model.Problem {
+	found = status.Tidy(found)
+	if len(found) <= maxProblems {
+		return found
+	}
+	rest := model.Problem{
+		Origin: model.Origin{Key: found[0].Origin.Key}, Reason: "TooManyProblems", Severity: model.Error,
+		Message: fmt.Sprintf("there are %d more problems", len(found)-maxProblems), Mend: "mend those that are listed first",
+	}
+	return append(found[:maxProblems:maxProblems], rest)
 }
 
 // refProblems says which Services and Secrets cannot be used.
@@ -126,13 +142,13 @@ func (s *State) refProblems(m *member, r *reading) []model.Problem {
 // lostBy says what an Ingress has to leave to others, and what it asks for in vain.
 func (c *controller) lostBy(m *member, r *reading) []model.Problem {
 	var found []model.Problem
-	for i := range r.rules {
-		if h := c.hosts[r.rules[i].host]; h != nil {
+	for i := range r.hosts {
+		if h := c.hosts[r.hosts[i].host]; h != nil {
 			found = append(found, h.lost[m]...)
 		}
 	}
-	for _, claim := range m.claims {
-		if t := c.tls[claim.host]; t != nil {
+	for i, claim := range m.claims {
+		if t := c.tls[claim.host]; t != nil && (i == 0 || m.claims[i-1].host != claim.host) {
 			found = append(found, t.lost[m]...)
 		}
 	}
@@ -144,7 +160,7 @@ func (c *controller) lostBy(m *member, r *reading) []model.Problem {
 			})
 		}
 	}
-	if r.redirect && !slices.ContainsFunc(r.rules, func(h hostPaths) bool { return c.hasTLS(h.host) }) {
+	if r.redirect && !slices.ContainsFunc(r.hosts, func(h hostRules) bool { return c.hasTLS(h.host) }) {
 		found = append(found, model.Problem{
 			Origin: model.Origin{Key: m.object.Key, Field: "metadata.annotations[" + redirectAnnotation + "]"}, Reason: "RedirectWithoutTLS", Severity: model.Warning,
 			Message: fmt.Sprintf("no host of the Ingress has TLS on controller %s, so nothing is redirected", c.spec.Name), Mend: "list the hosts in spec.tls",

@@ -93,8 +93,9 @@ func speaks(service *store.Service, ref ServiceRef, i int) *fault {
 
 // portsOf lists the ports of a Service as people name them.
 func portsOf(service *store.Service) string {
+	const most = 10
 	var words []string
-	for i := range service.Ports {
+	for i := range service.Ports[:min(most, len(service.Ports))] {
 		p := &service.Ports[i]
 		word := strconv.Itoa(int(p.Port))
 		if p.Protocol != "TCP" {
@@ -105,12 +106,11 @@ func portsOf(service *store.Service) string {
 		}
 		words = append(words, word)
 	}
-	const most = 10
-	switch {
+	switch more := len(service.Ports) - most; {
 	case len(words) == 0:
 		return "none"
-	case len(words) > most:
-		return strings.Join(words[:most], ", ") + fmt.Sprintf(" and %d more", len(words)-most)
+	case more > 0:
+		return strings.Join(words, ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(words, ", ")
 }
@@ -118,7 +118,7 @@ func portsOf(service *store.Service) string {
 // nearestPort says which port was probably meant.
 func nearestPort(service *store.Service, ref ServiceRef) string {
 	var names []string
-	for i := range service.Ports {
+	for i := range service.Ports[:min(maxSuggested, len(service.Ports))] {
 		p := &service.Ports[i]
 		if p.Protocol != "TCP" {
 			continue

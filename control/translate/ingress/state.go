@@ -49,7 +49,7 @@ type State struct {
 type member struct {
 	object *store.Object
 	value  *store.Ingress
-	claims []tlsClaim
+	claims []tlsClaim // ordered by host
 	owners []*controller
 }
 
@@ -183,22 +183,22 @@ func (s *State) read(m *member) *reading {
 func (r *reading) services() []string {
 	var paths []string
 	for ref := range r.refs {
-		if path := ref.target.ref.path(); ref.target.broken == "" && !slices.Contains(paths, path) {
-			paths = append(paths, path)
+		if ref.target.broken == "" {
+			paths = append(paths, ref.target.ref.path())
 		}
 	}
-	return paths
+	return distinct(paths)
 }
 
 // secrets are the paths of the Secrets that an Ingress names.
 func (r *reading) secrets() []string {
 	var paths []string
 	for i := range r.tls {
-		if path := r.tls[i].secret; path != "" && !slices.Contains(paths, path) {
+		if path := r.tls[i].secret; path != "" {
 			paths = append(paths, path)
 		}
 	}
-	return paths
+	return distinct(paths)
 }
 
 // claims are the hosts that an Ingress wants TLS for. An entry without hosts means the names of its certificate, or, while that cannot be
@@ -215,6 +215,7 @@ func (s *State) claims(r *reading) []tlsClaim {
 			claims = append(claims, tlsClaim{host, i})
 		}
 	}
+	slices.SortStableFunc(claims, func(a, b tlsClaim) int { return cmp.Compare(a.host, b.host) })
 	return claims
 }
 
@@ -223,8 +224,8 @@ func (c *certificate) hostsFor(r *reading) []string {
 		return c.hosts
 	}
 	var hosts []string
-	for i := range r.rules {
-		if host := r.rules[i].host; host != "" && !slices.Contains(hosts, host) {
+	for i := range r.hosts {
+		if host := r.hosts[i].host; host != "" {
 			hosts = append(hosts, host)
 		}
 	}

@@ -56,10 +56,9 @@ func (c *controller) entry(host string, t *tlsState) *model.TLSEntry {
 func (c *controller) itemsOf(m *member, host string) []*tlsItem {
 	var items []*tlsItem
 	r := c.state.read(m)
-	for _, claim := range m.claims {
-		if claim.host == host {
-			items = append(items, &r.tls[claim.item])
-		}
+	i, _ := slices.BinarySearchFunc(m.claims, host, func(claim tlsClaim, host string) int { return strings.Compare(claim.host, host) })
+	for ; i < len(m.claims) && m.claims[i].host == host; i++ {
+		items = append(items, &r.tls[m.claims[i].item])
 	}
 	return items
 }

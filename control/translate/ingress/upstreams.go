@@ -153,7 +153,7 @@ func (u *Upstreams) change(service string) {
 	}
 }
 
-// maxSuggested is how many Services a namespace may have for one of them to be suggested where another is missing.
+// maxSuggested is among how many Services of a namespace, or ports of a Service, the one that was probably meant is looked for.
 const maxSuggested = 50
 
 // touchMissing makes those look again that may suggest another Service.
