@@ -3,6 +3,8 @@ package filter
 import (
 	"strings"
 	"testing"
+
+	"sluice.dev/sluice/proxy/message"
 )
 
 type fake struct {
@@ -73,5 +75,28 @@ func TestHooksRunLastFirstAndOnce(t *testing.T) {
 	x.RunHooks()
 	if strings.Join(got, " ") != "second first" {
 		t.Errorf("hooks ran %v", got)
+	}
+}
+
+// ended is a body and a tunnel that say whether they were given up.
+type ended struct {
+	message.Tunnel
+	closed bool
+}
+
+func (e *ended) Trailer() *message.Header { return nil }
+func (e *ended) Close() error             { e.closed = true; return nil }
+
+func TestAnswersThatAreReplacedAreGivenUp(t *testing.T) {
+	var x Exchange
+	var body, tunnel ended
+	x.Answer().Body = &body
+	x.Answer().Tunnel = &tunnel
+	if !body.closed || tunnel.closed {
+		t.Errorf("body closed: %v, tunnel closed: %v", body.closed, tunnel.closed)
+	}
+	x.Reply(message.FilterBroken)
+	if !tunnel.closed || x.Response.Tunnel != nil {
+		t.Error("the origin's side of an upgrade was left open")
 	}
 }

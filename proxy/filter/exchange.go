@@ -81,6 +81,9 @@ func (x *Exchange) Discard() {
 	if x.Response != nil && x.Response.Body != nil {
 		_ = x.Response.Body.Close() // it was not wanted; whether its origin closed well concerns nobody
 	}
+	if x.Response != nil && x.Response.Tunnel != nil {
+		_ = x.Response.Tunnel.Close() // likewise
+	}
 	x.Response = nil
 }
 
