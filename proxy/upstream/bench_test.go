@@ -30,7 +30,7 @@ func instantPool(b testing.TB, addresses ...string) *Pool {
 	p := pool(b, Settings{}, addresses...)
 	for _, m := range p.current.Load().members {
 		for range 64 {
-			m.idle.push(&conn{session: instant{}, idleSince: time.Now().Add(time.Hour)}, 64)
+			m.idle.push(&conn{session: instant{}, room: p.room, idleSince: time.Now().Add(time.Hour)}, 64)
 		}
 	}
 	return p

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +29,14 @@ type session interface {
 type conn struct {
 	session
 	idleSince time.Time
+	room      *room
+	once      sync.Once
+}
+
+// Close closes the connection and gives its place up. It may be called more than once and from anywhere.
+func (c *conn) Close() {
+	c.session.Close()
+	c.once.Do(c.room.give)
 }
 
 func closeAll(conns []*conn) {
@@ -77,30 +86,47 @@ func (c *conn) explain(err error, reused bool) *fault {
 	return f
 }
 
+var errNoRoom = errors.New("too many connections to endpoints")
+
 // connect dials e.
 func (p *Pool) connect(e *endpoint, timeout time.Duration) (*conn, *fault) {
+	if !p.room.take() {
+		return nil, &fault{reason: message.Overloaded, err: errNoRoom, local: true}
+	}
+	nc, err := p.dial(e, timeout)
+	if short(err) && p.room.make() {
+		nc, err = p.dial(e, timeout)
+	}
+	if err != nil {
+		p.room.give()
+		return nil, connectFault(err)
+	}
+	return &conn{session: h1.NewClient(nc, p.settings.client), room: p.room}, nil
+}
+
+func (p *Pool) dial(e *endpoint, timeout time.Duration) (net.Conn, error) {
 	begun := p.settings.Now()
 	nc, err := p.settings.Dial(e.address, timeout)
 	p.metrics.Connect(p.settings.Now().Sub(begun), err == nil)
-	if err != nil {
-		return nil, connectFault(err)
-	}
-	return &conn{session: h1.NewClient(nc, p.settings.client)}, nil
+	return nc, err
 }
 
 // connectFault makes a fault of an error of Dial.
 func connectFault(err error) *fault {
-	f := &fault{reason: message.ConnectFailed, err: err, local: ours(err)}
+	f := &fault{reason: message.ConnectFailed, err: err, local: short(err) || errors.Is(err, os.ErrPermission)}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		f.reason = message.ConnectTimeout
 	}
+	if short(err) {
+		f.reason = message.Overloaded
+	}
 	return f
 }
 
-// ours reports whether a connection failed for want of something on this machine.
-func ours(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, os.ErrPermission} {
+// short reports whether a connection failed for want of something on this machine.
+func short(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -160,7 +160,7 @@ func TestWantOfDescriptorsBlamesNobody(t *testing.T) {
 	}, "192.0.2.1:80", "192.0.2.2:80")
 	for range 10 {
 		x := request("GET", "")
-		if status, _, err := send(p.Pool, x); status != 502 || !errors.Is(err, syscall.EMFILE) || x.Forward.Attempts != 1 {
+		if status, _, err := send(p.Pool, x); status != 503 || reasonOf(err) != "overloaded" || !errors.Is(err, syscall.EMFILE) || x.Forward.Attempts != 1 {
 			t.Fatal(status, err, x.Forward)
 		}
 	}

@@ -75,6 +75,18 @@ func (s *idleStack) olderThan(t time.Time) []*conn {
 	for n < len(s.conns) && s.conns[n].idleSince.Before(t) {
 		n++
 	}
+	return s.first(n)
+}
+
+// older takes the half that has idled longest, the odd one too.
+func (s *idleStack) older() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first((len(s.conns) + 1) / 2)
+}
+
+// first takes n connections from the bottom. The caller holds s.mu.
+func (s *idleStack) first(n int) []*conn {
 	if n == 0 {
 		return nil
 	}

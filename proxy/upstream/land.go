@@ -20,7 +20,7 @@ func (f *flight) arrived() {
 	f.flying = false
 	switch {
 	case r.Tunnel != nil:
-		r.Tunnel = &tunnel{Tunnel: r.Tunnel, pool: f.pool, endpoint: f.member.endpoint, start: f.start}
+		r.Tunnel = &tunnel{Tunnel: r.Tunnel, pool: f.pool, endpoint: f.member.endpoint, conn: f.conn, start: f.start}
 		f.member, f.conn = nil, nil
 		f.forget()
 	case r.Body == nil:
@@ -157,15 +157,18 @@ type tunnel struct {
 	message.Tunnel
 	pool     *Pool
 	endpoint *endpoint
+	conn     *conn
 	start    time.Time
 	once     sync.Once
 }
 
 // Close closes the connection.
 func (t *tunnel) Close() error {
+	err := t.Tunnel.Close()
 	t.once.Do(func() {
+		t.conn.Close()
 		t.endpoint.inFlight.Add(-1)
 		t.pool.metrics.Done(101, message.OK.String(), t.pool.settings.Now().Sub(t.start))
 	})
-	return t.Tunnel.Close()
+	return err
 }

@@ -20,6 +20,7 @@ type Pool struct {
 	name     string
 	settings *Settings
 	metrics  *telemetry.Upstream
+	room     *room
 	current  atomic.Pointer[set]
 	ejected  atomic.Int64 // the latest end of an ejection, on the clock of Settings.clock
 	budget   budget
@@ -51,9 +52,9 @@ type member struct {
 	terminating bool
 }
 
-func newPool(name string, settings *Settings) *Pool {
+func newPool(name string, settings *Settings, room *room) *Pool {
 	p := &Pool{
-		name: name, settings: settings, metrics: settings.Metrics.Upstream(name),
+		name: name, settings: settings, room: room, metrics: settings.Metrics.Upstream(name),
 		endpoints: map[string]*endpoint{},
 	}
 	p.budget.fill(&settings.Retry, settings.Now())
@@ -198,15 +199,19 @@ func (p *Pool) close() {
 	closeAll(idle)
 }
 
-func (p *Pool) reap() {
-	before := p.settings.Now().Add(-p.settings.IdleTimeout)
+func (p *Pool) all() []*endpoint {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	endpoints := make([]*endpoint, 0, len(p.endpoints))
 	for _, e := range p.endpoints {
 		endpoints = append(endpoints, e)
 	}
-	p.mu.Unlock()
-	for _, e := range endpoints {
+	return endpoints
+}
+
+func (p *Pool) reap() {
+	before := p.settings.Now().Add(-p.settings.IdleTimeout)
+	for _, e := range p.all() {
 		closeAll(e.idle.olderThan(before))
 	}
 }

@@ -10,6 +10,7 @@ import (
 // Pools is all the pools of one engine, by upstream name. It is safe for concurrent use.
 type Pools struct {
 	settings Settings
+	room     room
 
 	mu     sync.Mutex
 	byName map[string]*Pool
@@ -21,6 +22,7 @@ type Pools struct {
 // New returns an empty Pools. Close it to end its goroutine and its idle connections.
 func New(settings Settings) *Pools {
 	p := &Pools{settings: settings.withDefaults(), byName: map[string]*Pool{}, stop: make(chan struct{})}
+	p.room.settings, p.room.endpoint = &p.settings, p.eachEndpoint
 	p.stopped.Go(p.reap)
 	return p
 }
@@ -32,7 +34,7 @@ func (p *Pools) Set(u *model.Upstream) error {
 	p.mu.Lock()
 	pool := p.byName[u.Name]
 	if pool == nil {
-		pool = newPool(u.Name, &p.settings)
+		pool = newPool(u.Name, &p.settings, &p.room)
 		p.byName[u.Name] = pool
 	}
 	p.mu.Unlock()

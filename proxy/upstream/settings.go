@@ -23,6 +23,7 @@ type Settings struct {
 	IdleTimeout         time.Duration // of a connection between exchanges; default 55s
 	MaxIdle             int           // connections kept per endpoint; default 1024
 	Attempts            int           // connections tried for one exchange; default 4
+	MaxConnections      int           // of all pools, idle ones among them, which make way; default no limit
 
 	Ejection Ejection
 	Retry    Retry
