@@ -113,6 +113,7 @@ func (e *Engine) accept(s *socket) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case wait == 0:
+			e.pools.MakeRoom()
 			e.settings.Log.Error("cannot accept connections, waiting", "address", s.listener.Addr().String(), "error", err)
 		}
 		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
@@ -137,13 +138,13 @@ func (e *Engine) admit(s *socket, conn net.Conn) {
 	}
 	c := server.conns
 	if !e.limit.take() {
-		turnAway(c.https, conn)
+		e.turnAway(server, conn)
 		return
 	}
 	if c.open.Add(1) > server.max {
 		c.open.Add(-1)
 		e.limit.give()
-		turnAway(c.https, conn)
+		e.turnAway(server, conn)
 		return
 	}
 	metrics := server.metrics // and not the server: the connection may outlive it
@@ -154,17 +155,6 @@ func (e *Engine) admit(s *socket, conn net.Conn) {
 		c.open.Add(-1)
 		e.limit.give()
 	})
-}
-
-const tooMany = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 24\r\n\r\n503 Service Unavailable\n"
-
-// turnAway ends a connection for which there is no room. A plain one is told so, as far as that needs no waiting.
-func turnAway(https bool, conn net.Conn) {
-	if !https {
-		_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // an empty send buffer takes it at once
-		_, _ = conn.Write([]byte(tooMany))
-	}
-	conn.Close()
 }
 
 // serve serves one connection until it is over.
@@ -282,22 +272,26 @@ const defaultMaxConnections = 10240
 
 // limit counts the connections of all servers.
 type limit struct {
-	max  int64
-	open atomic.Int64
+	max       int64
+	upstreams int64 // descriptors that are left for connections to endpoints; 0: as many as are wanted
+	open      atomic.Int64
 }
 
 // newLimit is the wanted number, or without one what descriptors allow: a connection takes two, its own and its upstream's,
 // and some are kept for files, listeners and health checks.
 func newLimit(wanted int) *limit {
-	allowed := int64(math.MaxInt64)
+	l := &limit{max: math.MaxInt64}
+	all := int64(0)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
-		allowed = max(int64(min(files.Cur, 1<<40))-reserved, 16) / 2
+		all = max(int64(min(files.Cur, 1<<40))-reserved, 16)
+		l.max = all / 2
 	}
 	if wanted > 0 {
-		allowed = min(allowed, int64(wanted))
+		l.max = min(l.max, int64(wanted))
 	}
-	return &limit{max: allowed}
+	l.upstreams = max(all-l.max, 0)
+	return l
 }
 
 const reserved = 64

@@ -70,6 +70,7 @@ type Engine struct {
 	origins  origins
 	limit    *limit
 	tunnels  tunnels
+	parting  parting
 
 	inFlight atomic.Int64 // exchanges, tunnels not among them
 	draining atomic.Bool
@@ -101,6 +102,9 @@ func New(settings Settings) *Engine {
 	e.stop, e.cancel = context.WithCancel(context.Background())
 	pools := settings.Upstream
 	pools.Log, pools.Now, pools.Metrics = settings.Log, settings.Now, settings.Metrics
+	if pools.MaxConnections == 0 {
+		pools.MaxConnections = int(e.limit.upstreams)
+	}
 	e.pools = upstream.New(pools)
 	e.certs = certs.New(certs.Settings{Log: settings.Log, Now: settings.Now, Metrics: settings.Metrics})
 	e.compiler = compiler{

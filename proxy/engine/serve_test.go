@@ -331,7 +331,8 @@ func TestAcceptWaitsOutAShortageOfDescriptors(t *testing.T) {
 
 func TestConnectionsOverTheLimitAreTurnedAway(t *testing.T) {
 	b := newBackend(t, "v1")
-	e := newTestEngine(t, Settings{})
+	log := &records{t: t}
+	e := newTestEngine(t, Settings{AccessLog: log})
 	c := withUpstream(one(model.KindProxy), b.address)
 	server := *c.Servers[0]
 	server.MaxConnections = 2
@@ -343,8 +344,17 @@ func TestConnectionsOverTheLimitAreTurnedAway(t *testing.T) {
 			t.Fatalf("status %d", r.StatusCode)
 		}
 	}
-	if r, err := http.ReadResponse(bufio.NewReader(dial(t, e)), nil); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
-		t.Errorf("the third got %v, %v", r, err)
+	for range 20 {
+		third := dial(t, e)
+		fmt.Fprintf(third, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n%20000d", 1) // it does not wait for leave
+		r, err := http.ReadResponse(bufio.NewReader(third), nil)
+		if err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" || r.Header.Get("X-Request-Id") == "" {
+			t.Fatalf("the third got %v, %v", r, err)
+		}
+		if got := log.of(r.Header.Get("X-Request-Id")); got.Reason != "overloaded" || got.Status != 503 || got.Server == "" || got.ClientIP != "127.0.0.1" {
+			t.Fatalf("logged as %+v", got)
+		}
+		third.Close()
 	}
 	first.Close()
 	testkit.Eventually(t, 2*time.Second, "room again", func() bool {
