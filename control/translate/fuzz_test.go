@@ -136,26 +136,24 @@ func FuzzObjects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fill := &filler{data}
 		s := store.New("kube")
-		for _, any := range []bool{true, false} {
-			c := controller()
-			c.Any = any
-			o := translate.Options{Controllers: []*model.IngressController{c}}
-			follower := translate.New(o)
-			for range 3 {
-				for range 4 {
-					s.Apply("kube", []*store.Object{fill.object()}, nil)
-				}
-				view, keys := s.Take()
-				config, report := follower.Update(view, keys)
-				want, wantReport := translate.Translate(view, o)
-				if diff := compareConfigs(want, config); diff != "" {
-					t.Fatal(diff)
-				}
-				if !reflect.DeepEqual(entriesOf(wantReport), entriesOf(report)) {
-					t.Fatal("the reports differ")
-				}
-				model.Dump(config)
+		c := controller()
+		c.Any = fill.next()%4 > 0
+		o := translate.Options{Controllers: []*model.IngressController{c}}
+		follower := translate.New(o)
+		for range 2 {
+			for range 5 {
+				s.Apply("kube", []*store.Object{fill.object()}, nil)
 			}
+			view, keys := s.Take()
+			config, report := follower.Update(view, keys)
+			want, wantReport := translate.Translate(view, o)
+			if diff := compareConfigs(want, config); diff != "" {
+				t.Fatal(diff)
+			}
+			if !reflect.DeepEqual(entriesOf(wantReport), entriesOf(report)) {
+				t.Fatal("the reports differ")
+			}
+			model.Dump(config)
 		}
 	})
 }
