@@ -27,8 +27,8 @@ func (r *room) take() bool {
 		return true
 	}
 	r.mu.Lock()
-	if r.open.Load() > most {
-		r.shed()
+	for r.open.Load() > most && r.shed() { // others who wait for room are counted too
+		continue
 	}
 	r.mu.Unlock()
 	if r.open.Load() <= most {

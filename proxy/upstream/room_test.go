@@ -79,6 +79,18 @@ func TestMoreConnectionsThanRoom(t *testing.T) {
 	}
 }
 
+func TestManyWantRoomAtOnce(t *testing.T) {
+	o := echo(t)
+	p := pool(t, Settings{MaxConnections: 8}, o.addr)
+	_, finish := busy(t, p, 8)
+	finish()
+	p.room.open.Add(5) // so many are about to connect
+	if !p.room.take() {
+		t.Errorf("no room beside %d idle connections", p.endpoint(o.addr).idle.len())
+	}
+	p.room.open.Add(-6)
+}
+
 // TestEveryConnectionGivesItsPlaceUp: whatever the end of an exchange, nothing stays counted.
 func TestEveryConnectionGivesItsPlaceUp(t *testing.T) {
 	o := serve(t, func(p *peer) {
