@@ -61,8 +61,10 @@ const (
 	ExpireWatch    Action = "expireWatch"    // an ERROR event with 410 Gone instead of the event, then the end
 )
 
-var requestActions = []Action{Answer, Delay, Hang, Cut, Lose, CutConnections}
-var eventActions = []Action{DelayEvent, DuplicateEvent, ReorderEvents, CutWatch, EndWatch, ExpireWatch}
+var (
+	requestActions = []Action{Answer, Delay, Hang, Cut, Lose, CutConnections}
+	eventActions   = []Action{DelayEvent, DuplicateEvent, ReorderEvents, CutWatch, EndWatch, ExpireWatch}
+)
 
 // Parse reads a script from YAML.
 func Parse(text []byte) (*Script, error) {

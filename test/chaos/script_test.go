@@ -90,7 +90,7 @@ rules:
 			{watch, "BOOKMARK", 0, "marks"},
 			{request{verb: "watch", resource: "nodes"}, "DELETED", 0, ""},
 		} {
-			time.Sleep(step.wait) // of the test's own clock
+			<-time.After(step.wait) // of the test's own clock
 			got := ""
 			if r := p.next(step.q, step.event); r != nil {
 				got = r.title()

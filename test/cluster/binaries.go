@@ -149,7 +149,7 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil // closing gives the lock up
 }
 
-// Discard, in place of a path, builds a program for the sake of what it needs: modules fetched and packages compiled.
+// Discard in place of a path builds a program only for the sake of what it needs: modules fetched and packages compiled.
 const Discard = os.DevNull
 
 // BuildProgram builds a program of the test module, such as echo.

@@ -8,7 +8,7 @@
 //	NAMESPACE, POD_NAME, INGRESS_NAME, SERVICE_NAME  are part of each answer
 //
 // Paths: /health; /status/NNN answers with that status; /slow?bytes=N&chunk=N&every=DURATION writes slowly; /ws echoes WebSocket
-// messages; ?delay=DURATION waits first. The request header X-Echo-Set-Header: NAME:VALUE, sets a header of the answer.
+// messages; ?delay=DURATION waits first. The request header X-Echo-Set-Header with NAME:VALUE sets a header of the answer.
 package main
 
 import (

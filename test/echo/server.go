@@ -162,7 +162,7 @@ func socket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it has answered
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the client may be gone
 	for {
 		kind, message, err := conn.ReadMessage()
 		if err != nil || conn.WriteMessage(kind, message) != nil {

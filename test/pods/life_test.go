@@ -27,14 +27,14 @@ func waitsFor(text string) func(*corev1.Pod) bool {
 }
 
 // remove deletes a Pod and returns how long it was there.
-func remove(ctx context.Context, t *testing.T, ns string, options metav1.DeleteOptions) time.Duration {
+func remove(ctx context.Context, t *testing.T, ns, name string, options metav1.DeleteOptions) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	if err := shared.Client().CoreV1().Pods(ns).Delete(ctx, "one", options); err != nil {
+	if err := shared.Client().CoreV1().Pods(ns).Delete(ctx, name, options); err != nil {
 		t.Fatal(err)
 	}
 	err := cluster.Wait(ctx, "the Pod to be gone", func(ctx context.Context) (bool, error) {
-		_, err := shared.Client().CoreV1().Pods(ns).Get(ctx, "one", metav1.GetOptions{})
+		_, err := shared.Client().CoreV1().Pods(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -92,7 +92,7 @@ func TestTermination(t *testing.T) {
 			if err := cluster.Wait(ctx, "its first words", func(context.Context) (bool, error) { return shared.Log(ns, "one", "main") != "", nil }); err != nil {
 				t.Fatal(err)
 			}
-			took := remove(ctx, t, ns, metav1.DeleteOptions{}).Seconds()
+			took := remove(ctx, t, ns, "one", metav1.DeleteOptions{}).Seconds()
 			if took < test.seconds[0] || took > test.seconds[1] {
 				t.Errorf("it took %.1f s, want %v", took, test.seconds)
 			}
@@ -117,7 +117,7 @@ spec:
 `)
 	pod := waitPod(ctx, t, ns, "one", "ready", ready)
 	now := int64(0)
-	remove(ctx, t, ns, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	remove(ctx, t, ns, "one", metav1.DeleteOptions{GracePeriodSeconds: &now})
 	err := cluster.Wait(ctx, "its port to be closed", func(ctx context.Context) (bool, error) {
 		limit, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

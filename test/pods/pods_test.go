@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -118,5 +119,59 @@ spec:
 	var answer struct{ Path, Namespace, Pod string }
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Path != "/a?b=c" || answer.Namespace != ns || answer.Pod != "one" {
 		t.Errorf("answer %s, %v", body, err)
+	}
+}
+
+// TestHostNetwork runs a Pod in the network of the node, at the node's address.
+func TestHostNetwork(t *testing.T) {
+	ctx := shared.Need(t)
+	ns := namespace(ctx, t)
+	apply(ctx, t, ns, `
+apiVersion: v1
+kind: Pod
+metadata: {name: one}
+spec:
+  hostNetwork: true
+  containers: [{name: echo, image: IMAGE, args: [--http-port, "3999"], readinessProbe: {httpGet: {path: /health, port: 3999}}}]
+`)
+	pod := waitPod(ctx, t, ns, "one", "ready", ready)
+	if pod.Status.PodIP != cluster.NodeAddress {
+		t.Errorf("address %s", pod.Status.PodIP)
+	}
+	if status, _, err := get(ctx, "http://127.0.0.1:3999/"); err != nil || status != 200 {
+		t.Errorf("%d, %v", status, err)
+	}
+}
+
+// TestReach asks one Pod from inside another, and the node's and Service networks from a Pod.
+func TestReach(t *testing.T) {
+	ctx := shared.Need(t)
+	ns := namespace(ctx, t)
+	two := `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: echo, image: IMAGE, readinessProbe: {httpGet: {path: /health, port: 3000}}}]}
+`
+	apply(ctx, t, ns, strings.ReplaceAll(two, "NAME", "one")+"---"+strings.ReplaceAll(two, "NAME", "two"))
+	waitPod(ctx, t, ns, "one", "ready", ready)
+	other := waitPod(ctx, t, ns, "two", "ready", ready)
+	listener, err := net.Listen("tcp", "10.201.0.99:8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr) })}
+	defer server.Close()
+	go server.Serve(listener)
+	one := waitPod(ctx, t, ns, "one", "ready", ready)
+	for url, want := range map[string]string{
+		"http://" + other.Status.PodIP + ":3000/x": `"path": "/x"`,
+		"http://127.0.0.1:3000/y":                  `"path": "/y"`,
+		"http://10.201.0.99:8080/":                 one.Status.PodIP + ":",
+	} {
+		out, err := shared.Runner.Exec(ctx, ns, "one", "echo", "curl", "-s", url)
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %q, %v", url, out, err)
+		}
 	}
 }

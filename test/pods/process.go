@@ -55,16 +55,11 @@ func (g program) start(s *sandbox, r *root, log *os.File) (*process, error) {
 		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 		return p.cmd.Start()
 	})
-	if err == nil {
-		p.pid, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", p.cmd.Process.Pid))
-	}
-	if err != nil && p.cmd != nil && p.cmd.Process != nil {
-		_, err = p.cmd.Process.Wait() // it ended before its namespace could be opened, which only exec in it needs
-	}
 	if err != nil {
 		p.close()
 		return nil, err
 	}
+	p.pid, _ = os.Open(fmt.Sprintf("/proc/%d/ns/pid", p.cmd.Process.Pid)) // where it fails the program has ended, and nothing can be run beside it
 	go func() {
 		_ = p.cmd.Wait() // the state says how it ended
 		p.close()
@@ -157,7 +152,10 @@ func (p *process) exec(ctx context.Context, argv []string) ([]byte, error) {
 		return nil, err
 	}
 	defer out.Close()
-	defer os.Remove(out.Name())
+	defer func() { _ = os.Remove(out.Name()) }() // a temporary file
+	if p.pid == nil {
+		return nil, fmt.Errorf("the container has ended")
+	}
 	var cmd *exec.Cmd
 	err = onThread(func() (err error) {
 		if err = p.sandbox.enter(); err != nil {

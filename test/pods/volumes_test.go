@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sluice.dev/sluice/test/cluster"
 	"sluice.dev/sluice/test/pods"
@@ -222,4 +223,7 @@ spec:
 	if out := shared.Log(ns, "one", "main"); out != "pass word\n" {
 		t.Errorf("it wrote %q", out)
 	}
+	apply(ctx, t, ns, "apiVersion: v1\nkind: Pod\nmetadata: {name: two}\nspec: {containers: [{name: main, image: never-comes}]}")
+	waitPod(ctx, t, ns, "two", "waiting", waitsFor("never-comes"))
+	remove(ctx, t, ns, "two", metav1.DeleteOptions{})
 }

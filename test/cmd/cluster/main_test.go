@@ -86,3 +86,18 @@ done
 		t.Errorf("exit code %d, want the command's, 3", exit.ExitCode())
 	}
 }
+
+// TestUnavailable says what is missing where the machine has no namespaces.
+func TestUnavailable(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "cluster")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "--", "true")
+	cmd.Env = []string{"PATH=/nowhere"}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitSkipped || !strings.Contains(string(out), "skipped: no test namespace on this machine: the program ip") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
