@@ -30,9 +30,10 @@ type conns struct {
 	open   atomic.Int64
 	final  atomic.Pointer[Snapshot] // the last one that had them, once there is none any more
 
-	mu    sync.Mutex
-	h2    []h2Server // the last one takes what comes
-	ended bool       // by drain or close
+	mu       sync.Mutex
+	h2       []h2Server      // the last one takes what comes
+	draining context.Context // since drain
+	closed   bool
 }
 
 // h2Server serves HTTP/2 connections under settings that cannot change under it.
@@ -48,15 +49,16 @@ func newConns(e *Engine, slot int, https bool) *conns {
 }
 
 // http2 returns the server for a new HTTP/2 connection: another one when the settings have changed. Those that have served
-// their connections are let go. It is nil when no connection is to begin any more.
+// their connections are let go. A handshake that was under way when the drain began is still served. It is nil when no connection
+// is to begin any more.
 func (c *conns) http2() *h2.Server {
 	wire := c.wire()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
+	if c.closed {
 		return nil
 	}
-	if n := len(c.h2); n > 0 && c.h2[n-1].wire == wire {
+	if n := len(c.h2); n > 0 && (c.h2[n-1].wire == wire || c.draining != nil) {
 		return c.h2[n-1].Server
 	}
 	c.h2 = slices.DeleteFunc(c.h2, func(s h2Server) bool {
@@ -68,6 +70,9 @@ func (c *conns) http2() *h2.Server {
 	})
 	s := h2.New(h2.Settings{Handler: c.serveRequest, Refuse: c.refuse, Limits: wire})
 	c.h2 = append(c.h2, h2Server{s, wire})
+	if c.draining != nil {
+		c.drainHTTP2(s)
+	}
 	return s
 }
 
@@ -228,10 +233,16 @@ func (c *conns) drain(ctx context.Context) {
 	c.h1.Drain()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
+	c.draining = ctx
 	for _, s := range c.h2 {
-		c.engine.running.Go(func() { _ = s.Drain(ctx) }) // what is left is cut by close
+		c.drainHTTP2(s.Server)
 	}
+}
+
+// drainHTTP2 drains one server. The caller holds c.mu.
+func (c *conns) drainHTTP2(s *h2.Server) {
+	ctx := c.draining
+	c.engine.running.Go(func() { _ = s.Drain(ctx) }) // what is left is cut by close
 }
 
 // close cuts every connection.
@@ -239,7 +250,7 @@ func (c *conns) close() {
 	c.h1.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
+	c.closed = true
 	for _, s := range c.h2 {
 		s.Close()
 	}

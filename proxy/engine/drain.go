@@ -46,10 +46,12 @@ func (e *Engine) stopListening() []*conns {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []*conns
+	var stopped sync.WaitGroup
 	for _, s := range e.sockets {
-		s.listener.Close()
+		stopped.Go(s.stop)
 		all = append(all, s.conns)
 	}
+	stopped.Wait()
 	return all
 }
 

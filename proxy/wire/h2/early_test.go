@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -47,5 +48,29 @@ func TestABodyThatIsReadWhenTheExchangeIsOver(t *testing.T) {
 			t.Errorf("read afterwards: %d %v", n, err)
 		}
 		send.Close()
+	}
+}
+
+func TestAHandshakeThatTookUntilTheDrain(t *testing.T) {
+	w := serve(t, func(x message.Stream) { text(x, 200, "ok") })
+	began := make(chan struct{})
+	w.server.http.RegisterOnShutdown(func() { close(began) })
+	drained := make(chan error, 1)
+	go func() { drained <- w.server.Drain(context.Background()) }()
+	<-began
+	response, err := w.client.Get("https://a.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != 200 {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if response, err := w.client.Get("https://a.test/"); err == nil {
+		response.Body.Close()
+		t.Error("served after the last call")
 	}
 }

@@ -41,7 +41,7 @@ type Server struct {
 	settings Settings
 	http     *http.Server
 	feed     chan net.Conn
-	ended    chan struct{} // closed by Close and Drain: no more connections
+	ended    chan struct{} // closed by Close and at the end of Drain's last call: no more connections
 
 	mu    sync.Mutex
 	conns map[net.Conn]*served
@@ -101,15 +101,21 @@ func (s *Server) Serve(conn *tls.Conn, info *message.Conn) {
 	}
 }
 
-// Drain sends GOAWAY to every connection and waits until the last exchange is over, or for ctx.
+// Drain sends GOAWAY to every connection and waits until the last exchange is over, or for ctx. As long as a last call lasts, connections
+// whose handshake took until now are served too.
 func (s *Server) Drain(ctx context.Context) error {
-	s.once.Do(func() { close(s.ended) })
+	// Shutdown sends GOAWAY first. Idle connections, also those that have just begun, it cuts when the listener has ended.
+	call := time.AfterFunc(s.settings.Limits.LastCall, s.end)
+	defer call.Stop()
+	defer context.AfterFunc(ctx, s.end)()
 	return s.http.Shutdown(ctx)
 }
 
+func (s *Server) end() { s.once.Do(func() { close(s.ended) }) }
+
 // Close cuts all connections.
 func (s *Server) Close() {
-	s.once.Do(func() { close(s.ended) })
+	s.end()
 	_ = s.http.Close() // its error is that of the listener, which has none
 }
 
