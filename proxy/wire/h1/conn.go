@@ -33,6 +33,9 @@ type conn struct {
 	ending   bool // no request after this one
 	broken   bool // nothing more can be written
 	tunnel   *tunnel
+
+	stay   stay
+	glance bool // the next wait is a short one
 }
 
 // asked is what the request says about the response; filters may change the request.
@@ -47,6 +50,7 @@ func newConn(s *Server, nc net.Conn, info *message.Conn) *conn {
 	c := &conn{server: s, info: info, scheme: "http"}
 	c.link.nc = nc
 	c.link.buf = make([]byte, small)
+	c.stay.open(c)
 	if info.TLS != nil {
 		c.scheme = "https"
 	}
@@ -71,15 +75,31 @@ func (c *conn) serve() {
 	c.link.part(c.set.DrainBytes, c.set.PartTimeout)
 }
 
-// next reads and parses the next head; false when there is none or it was refused.
+// next waits for the next request that the stay leaves to us and parses its head; false when the connection is over.
 func (c *conn) next() bool {
-	c.set = c.server.settings()
-	c.head.reset(&c.request, c.set, c.scheme)
-	c.body, c.answered, c.ending = nil, false, false
+	c.renew()
 	if c.link.r == c.link.w && !c.await() {
 		c.broken = true
 		return false
 	}
+	switch c.stay.take() {
+	case begun:
+		return true
+	case over:
+		return false
+	}
+	return c.begin()
+}
+
+// renew readies the connection for the next request.
+func (c *conn) renew() {
+	c.set = c.server.settings()
+	c.head.reset(&c.request, c.set, c.scheme)
+	c.body, c.answered, c.ending = nil, false, false
+}
+
+// begin reads and parses a head whose first bytes are there; false when the connection ended in it or it was refused.
+func (c *conn) begin() bool {
 	c.start = time.Now()
 	n, f := c.readHead()
 	if n == 0 && !f.bad() {
@@ -106,32 +126,53 @@ func (c *conn) next() bool {
 	return true
 }
 
-// await waits for the first byte of a request; false when the connection is over.
+// await waits for the first bytes of a request that the stay leaves to us; false when the connection is over.
 func (c *conn) await() bool {
-	if len(c.link.buf) > small {
-		c.link.buf = make([]byte, small)
-	}
-	c.link.r, c.link.w = 0, 0
-	c.idle.Store(true)
 	defer c.idle.Store(false)
 	since := time.Now()
 	for now := since; ; now = time.Now() {
-		c.link.limitRead(now, c.set.IdleTimeout)
+		c.rest(now)
 		draining := c.server.draining.Load() // after the deadline, which Drain moves
 		if draining && !c.lastCall(now, since.Add(c.set.LastCall)) {
 			return false
 		}
-		n, err := c.link.nc.Read(c.link.buf)
-		if n > 0 {
-			c.link.w = n
+		err := c.stay.read()
+		switch {
+		case c.stay.left != nothing || c.link.r != c.link.w:
 			return true
-		}
-		if err == nil || !isTimeout(err) || !draining && c.link.due() {
+		case err == nil:
+			since = time.Now()
+		case isTimeout(err) && c.glance && c.link.due():
+			c.glance = false
+		case !isTimeout(err) || !draining && c.link.due():
 			return false
+		default:
+			c.link.readBy = time.Time{} // Drain may have moved the deadline
+			_ = c.link.nc.SetReadDeadline(c.link.readBy)
 		}
-		c.link.readBy = time.Time{} // Drain may have moved the deadline
-		_ = c.link.nc.SetReadDeadline(c.link.readBy)
 	}
+}
+
+// rest readies a connection without a request for waiting.
+func (c *conn) rest(now time.Time) {
+	c.shrink()
+	c.idle.Store(true)
+	wait := c.set.IdleTimeout
+	if c.glance && (wait <= 0 || wait > firstWait) {
+		wait = firstWait
+	}
+	c.link.limitRead(now, wait)
+}
+
+// firstWait is how long, about, a stay waits before it looks whether the client has ended the connection together with its request.
+const firstWait = 200 * time.Millisecond
+
+// shrink makes the empty buffer as small as an idle connection may hold.
+func (c *conn) shrink() {
+	if len(c.link.buf) > small {
+		c.link.buf = make([]byte, small)
+	}
+	c.link.r, c.link.w = 0, 0
 }
 
 // lastCall lets a connection that drains wait for a request until end, since one may be on its way; false when none came.
@@ -236,14 +277,29 @@ func (c *conn) handle() (returned bool) {
 			return
 		}
 		if c.answered {
-			c.broken, c.ending = true, true
-			c.link.cut()
+			c.sever(true)
 			return
 		}
 		c.refuse(fault{message.Panicked, "the handler panicked"})
 	}()
 	c.server.Handler(c)
 	return true
+}
+
+// sever ends the connection at once, so that the client cannot take what it has for the whole; with a reset where that is needed or
+// harmless. Inside a stay that waits until the stay is over.
+func (c *conn) sever(reset bool) {
+	c.broken, c.ending = true, true
+	switch {
+	case c.stay.on && reset:
+		c.stay.after = c.link.cut
+	case c.stay.on:
+		c.stay.after = func() { c.link.under().Close() }
+	case reset:
+		c.link.cut()
+	default:
+		c.link.under().Close()
+	}
 }
 
 // refuse answers a request that the handler did not answer; the connection ends.

@@ -76,10 +76,7 @@ func (d *direct) take(fd uintptr) bool {
 	}
 	d.phase = writing
 	for d.written < len(d.out.out) {
-		n, err = syscall.Write(int(fd), d.out.out[d.written:])
-		if err == syscall.EINTR { //nolint:errorlint // a bare errno
-			continue
-		}
+		n, err = writeOnce(int(fd), d.out.out[d.written:])
 		if err != nil {
 			if err != syscall.EAGAIN { //nolint:errorlint // a bare errno
 				d.err = err
@@ -91,12 +88,4 @@ func (d *direct) take(fd uintptr) bool {
 	d.phase = reading
 	d.out.close(false)
 	return false
-}
-
-func readOnce(fd int, p []byte) (n int, err error) {
-	for {
-		if n, err = syscall.Read(fd, p); err != syscall.EINTR {
-			return n, err
-		}
-	}
 }

@@ -23,6 +23,7 @@ type link struct {
 
 	stop   atomic.Bool // reading is to end now
 	socket socket
+	push   push
 }
 
 // past is a deadline that interrupts at once.
@@ -122,7 +123,7 @@ const leastTaken = 4 << 10
 func (l *link) write(p []byte, timeout time.Duration) (written int, err error) {
 	for {
 		l.limitWrite(time.Now(), timeout)
-		n, err := l.nc.Write(p[written:])
+		n, err := l.push.write(l.nc, p[written:])
 		written += n
 		if err == nil || n < leastTaken || !errors.Is(err, os.ErrDeadlineExceeded) || l.secure() {
 			return written, err

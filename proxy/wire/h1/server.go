@@ -71,7 +71,7 @@ func (s *Server) Close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for c := range s.conns {
-		c.link.cut()
+		go c.link.cut() // a connection whose handler runs is closed when that returns
 	}
 }
 

@@ -154,13 +154,10 @@ func (c *conn) ended(err error, kind framing) error {
 	if isWrite(err) {
 		return c.gone(err)
 	}
-	c.broken, c.ending = true, true
 	if kind == byClose {
 		c.link.settle(c.set.PartTimeout)
-		c.link.cut()
-	} else {
-		c.link.under().Close()
 	}
+	c.sever(kind == byClose)
 	var body *message.BodyError
 	if errors.As(err, &body) {
 		return err
@@ -173,8 +170,7 @@ func (c *conn) gone(err error) error {
 	if err == nil {
 		return nil
 	}
-	c.broken, c.ending = true, true
-	c.link.cut()
+	c.sever(true)
 	return fmt.Errorf("%w: %w", message.ErrClientGone, err)
 }
 
