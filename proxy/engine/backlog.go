@@ -26,18 +26,23 @@ func (s *socket) stop() {
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(backlogTime); waits(raw) && time.Now().Before(end); {
+	for end := time.Now().Add(backlogTime); !s.refuse(raw) && time.Now().Before(end); {
 		<-tick.C
 	}
 }
 
-// waits reports whether a connection waits to be accepted.
-func waits(raw syscall.RawConn) bool {
-	ready := false
-	err := raw.Control(func(fd uintptr) {
+// refuse makes the kernel refuse connections, unless one waits to be accepted. Close alone does so only when accept has let go, which takes
+// long enough for somebody to connect.
+func (s *socket) refuse(raw syscall.RawConn) bool {
+	done := true
+	_ = raw.Control(func(fd uintptr) { // a listener that is closed refuses
 		events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(events, 0)
-		ready = err == nil && n > 0 && events[0].Revents&unix.POLLIN != 0
+		if n, err := unix.Poll(events, 0); err == nil && n > 0 && events[0].Revents&unix.POLLIN != 0 {
+			done = false
+			return
+		}
+		s.stopping.Store(true)
+		_ = unix.Shutdown(int(fd), unix.SHUT_RDWR) // where listeners have no shutdown, Close has to do
 	})
-	return err == nil && ready
+	return done
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ type socket struct {
 	listener net.Listener
 	conns    *conns
 	started  bool
+	stopping atomic.Bool // accept is to end
 }
 
 // Bind says how the listening of one server stands.

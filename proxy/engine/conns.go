@@ -115,7 +115,7 @@ func (e *Engine) accept(s *socket) {
 			wait = 0
 			e.admit(s, conn)
 			continue
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed), s.stopping.Load():
 			return
 		case wait == 0:
 			e.pools.MakeRoom()
