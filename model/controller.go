@@ -19,6 +19,7 @@ type IngressController struct {
 
 	Classes []string `json:"-"` // of --ingress-class; IngressClass is the first
 	Any     bool     `json:"-"` // every Ingress is ours, whatever its class: manifests without --ingress-class
+	AnyFile bool     `json:"-"` // every Ingress of a file is; those of an API server by their class
 	Origin  Origin   `json:"-"`
 }
 

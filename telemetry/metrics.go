@@ -125,6 +125,16 @@ func (m *Metrics) DropCertificate(name string) {
 	}
 }
 
+// Source shows how old what a source of objects has may be; it is asked whenever somebody looks.
+func (m *Metrics) Source(name string, stale func() time.Duration) {
+	if m == nil {
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_source_stale_seconds", Help: "How long ago the source of objects was last known to be up to date.", ConstLabels: prometheus.Labels{"source": name},
+	}, func() float64 { return stale().Seconds() }))
+}
+
 // Panic counts a recovered panic.
 func (m *Metrics) Panic(where string) {
 	if m != nil {

@@ -21,13 +21,19 @@ func newCheck(s streams) *cobra.Command {
 	out := checkOutput{streams: s}
 	c := &cobra.Command{
 		Use: "check PATH…", Short: "Say what is wrong with files of objects, where, and how to mend it",
-		Long: `Read the files, and the folders with all their YAML and JSON files, as serve would, and print every problem as
+		Long: `Read the files, and the folders with all their YAML and JSON files, as serve would, and, with --kubeconfig, what an API server
+has; print every problem as
 
   FILE:LINE KIND NAMESPACE/NAME FIELD: what is wrong; how to mend it
 
 Exit codes: 0 nothing is wrong; 1 there are warnings and --strict is set; 2 there are errors.`,
 		Example: "  sluice check manifests/\n  sluice check --strict -o json shop.yaml",
-		Args:    somePaths,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && o.cluster.kubeconfig == "" {
+				return wrong("check what? name files or folders: %s PATH…", c.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if out.format != "text" && out.format != "json" {
 				return wrongOutput(out.format)
@@ -35,28 +41,22 @@ Exit codes: 0 nothing is wrong; 1 there are warnings and --strict is set; 2 ther
 			if err := o.complete(c.Flags(), s.env); err != nil {
 				return err
 			}
-			return checkObjects(args, o, out)
+			l, err := o.load(c.Context(), args, s)
+			if err != nil {
+				return err
+			}
+			return checkObjects(l, o, out)
 		},
 	}
 	c.Flags().BoolVar(&out.strict, "strict", false, "warnings count: exit with 1")
 	outputFlag(c, &out.format)
+	o.cluster.define(c.Flags())
 	o.defineObjects(c.Flags())
 	return c
 }
 
-func somePaths(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return wrong("check what? name files or folders: %s PATH…", c.CommandPath())
-	}
-	return nil
-}
-
-// checkObjects reads the paths and says what is wrong.
-func checkObjects(paths []string, o *options, out checkOutput) error {
-	l, err := load(paths)
-	if err != nil {
-		return err
-	}
+// checkObjects says what is wrong with what was read.
+func checkObjects(l *loaded, o *options, out checkOutput) error {
 	d := dryRun(l, o)
 	defer d.close()
 	problems := l.locate(d.problems())
@@ -72,7 +72,7 @@ func checkObjects(paths []string, o *options, out checkOutput) error {
 		}
 	}
 	if out.format == "text" {
-		fmt.Fprintf(out.err, "%s in %s: %s, %s\n", counted(l.objects, "object"), counted(l.files, "file"), counted(errors, "error"), counted(warnings, "warning"))
+		fmt.Fprintf(out.err, "%s in %s: %s, %s\n", counted(l.objects, "object"), l.places(), counted(errors, "error"), counted(warnings, "warning"))
 	}
 	switch {
 	case errors > 0:

@@ -28,7 +28,7 @@ func dryRun(l *loaded, o *options) *trial {
 	t := &trial{read: l}
 	var controllers []*model.IngressController
 	if l.view.Len(model.KindIngressController) == 0 {
-		controllers = implicit(o)
+		controllers = implicit(o, l.cluster)
 	}
 	t.options = translateOptions(o, controllers)
 	t.engine = engine.New(engine.Settings{Log: slog.New(slog.DiscardHandler), Listen: listenNowhere, DrainDelay: -1})

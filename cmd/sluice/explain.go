@@ -32,7 +32,7 @@ func newExplain(s streams) *cobra.Command {
 		Use: "explain URL", Short: "Say what a request would get, and why, step by step",
 		Long: `Walk a request from the outside in: listener, certificate, host, path with the rules that lost and why, class, filters,
 service, port, endpoints; and say what would be answered and, unless it is 200, which object and field to mend.
-A running server is asked at its admin address; with --manifests the files are.`,
+A running server is asked at its admin address; with --manifests the files are, with --kubeconfig the API server is.`,
 		Example: `  sluice explain https://shop.example.com/cart
   sluice explain --manifests manifests/ -X POST -H 'Content-Type: text/plain' http://shop.example.com/cart`,
 		Args: oneURL,
@@ -47,7 +47,7 @@ A running server is asked at its admin address; with --manifests the files are.`
 			if err != nil {
 				return err
 			}
-			steps, err := o.ask(c.Context(), q)
+			steps, err := o.ask(c.Context(), q, s)
 			if err != nil {
 				return err
 			}
@@ -61,6 +61,7 @@ A running server is asked at its admin address; with --manifests the files are.`
 	f.StringVar(&o.client, "client", "", "IP address that the request comes from")
 	f.StringVar(&o.api, "api-addr", "localhost:2381", "admin address of the running server")
 	f.StringSliceVarP(&o.manifests, "manifests", "m", nil, "ask these files and folders instead; repeatable")
+	o.cluster.define(f)
 	o.defineObjects(f)
 	outputFlag(c, &o.output)
 	return c
@@ -85,11 +86,11 @@ func (o *explainOptions) question(text string) (*admin.Question, error) {
 	return q, nil
 }
 
-func (o *explainOptions) ask(ctx context.Context, q *admin.Question) ([]model.Step, error) {
-	if len(o.manifests) == 0 {
+func (o *explainOptions) ask(ctx context.Context, q *admin.Question, s streams) ([]model.Step, error) {
+	if len(o.manifests) == 0 && o.cluster.kubeconfig == "" {
 		return o.askServer(ctx, q)
 	}
-	l, err := load(o.manifests)
+	l, err := o.load(ctx, o.manifests, s)
 	if err != nil {
 		return nil, err
 	}

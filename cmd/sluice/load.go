@@ -16,11 +16,13 @@ import (
 
 // loaded is the objects of files, read once.
 type loaded struct {
+	store    *store.Store
 	view     store.View
 	docs     map[model.Key]*document.Document
 	broken   []document.Error
 	problems []model.Problem // found when reading
 	files    int
+	cluster  bool // an API server was read too
 	objects  int
 }
 
@@ -49,9 +51,9 @@ func load(paths []string) (*loaded, error) {
 			}
 		}
 	}
-	s := store.New(sourceFiles)
-	s.Replace(sourceFiles, objects)
-	l.view, _ = s.Take()
+	l.store = store.New(sourceFiles, sourceCluster)
+	l.store.Replace(sourceFiles, objects)
+	l.view, _ = l.store.Take()
 	for o := range l.view.All() {
 		l.problems = append(l.problems, l.view.Problems(o.Key)...)
 	}
@@ -157,14 +159,18 @@ func controllersIn(paths []string) ([]*model.IngressController, error) {
 // located is a problem with its place.
 type located struct {
 	model.Problem
-	file string
-	line int
+	file    string
+	line    int
+	cluster bool // it is about an object of an API server
 }
 
 func (p located) String() string {
 	where := "settings"
-	if p.file != "" {
+	switch {
+	case p.file != "":
 		where = fmt.Sprintf("%s:%d", p.file, p.line)
+	case p.cluster:
+		where = "cluster"
 	}
 	text := where + " " + p.Origin.Key.String()
 	if p.Origin.Key == (model.Key{}) {
@@ -195,7 +201,8 @@ func (l *loaded) locate(problems []model.Problem) []located {
 		if key := p.Origin.String() + "\x00" + p.Reason + "\x00" + p.Message; !said[key] {
 			said[key] = true
 			file, line := l.place(p.Origin)
-			all = append(all, located{p, file, line})
+			o := l.view.Object(p.Origin.Key)
+			all = append(all, located{p, file, line, file == "" && o != nil && o.Source == sourceCluster})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b located) int {

@@ -30,6 +30,7 @@ type options struct {
 	logFormat    string
 	logLevel     string
 	logDir       string
+	cluster      clusterOptions
 	check        bool
 	pod          bool // the program runs in a Pod, by what Kubernetes sets in every container
 
@@ -45,6 +46,8 @@ const off = "off"
 func (o *options) define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringSliceVarP(&o.manifests, "manifests", "m", nil, "file or folder of objects, watched; repeatable")
+	o.cluster.define(f)
+	o.cluster.definePublish(f)
 	f.StringVar(&o.http, "http", ":8080", "address for HTTP, or off")
 	f.StringVar(&o.https, "https", ":8443", "address for HTTPS, or off")
 	o.defineObjects(f)
@@ -61,7 +64,7 @@ func (o *options) define(f *pflag.FlagSet) {
 
 // defineObjects adds the flags that say what becomes of objects; check and explain have them too.
 func (o *options) defineObjects(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.classes, "ingress-class", nil, "Ingresses of this class only; repeatable (every one)")
+	f.StringSliceVar(&o.classes, "ingress-class", nil, "Ingresses of this class only; repeatable")
 	f.StringVar(&o.backend, "default-backend", "", "NAMESPACE/NAME:PORT, a Service for what no Ingress takes")
 	f.StringVar(&o.certificate, "default-ssl-certificate", "", "NAMESPACE/NAME of the Secret for all other hosts")
 	f.Uint16Var(&o.publicPort, "public-https-port", 443, "port of HTTPS as clients see it, for redirects")
@@ -159,6 +162,9 @@ func (o *options) validate() error {
 		{"default-ssl-certificate", checkName(o.certificate)},
 		{"default-backend", checkBackend(o.backend)},
 		{"public-https-port", checkPort(o.publicPort)},
+		{"watch-namespace", checkNamespaces(o.cluster.namespaces)},
+		{"publish-service", checkName(o.cluster.service)},
+		{"publish-status-address", checkPublished(o.cluster.addresses)},
 	} {
 		if checked.err == nil {
 			continue

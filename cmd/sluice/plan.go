@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 // plan is what serve reads, and the controllers that no object stands for.
 type plan struct {
 	paths    []string
+	cluster  *clusterPlan // nil: no API server is read
 	implicit []*model.IngressController
 }
 
@@ -25,45 +27,58 @@ func newPlan(o *options) (*plan, error) {
 	}
 	if more, err := controllersIn(p.paths[len(o.initialFiles)+len(o.manifests):]); err != nil {
 		return nil, err
-	} else if controllers = append(controllers, more...); len(p.paths) == 0 {
-		return nil, noSource(o)
+	} else {
+		controllers = append(controllers, more...)
 	}
+	reads := o.readsCluster(controllers, p.paths)
+	if len(p.paths) == 0 && !reads {
+		return nil, wrong("no source of objects: use --manifests PATH with a file or folder of Ingresses, Services, EndpointSlices and Secrets, or --kubeconfig FILE")
+	}
+	if err := o.checkAddresses(controllers); err != nil {
+		return nil, err
+	}
+	serving := controllers
 	if len(controllers) == 0 {
-		p.implicit = implicit(o)
-		return p, nil
+		p.implicit = implicit(o, reads)
+		serving = p.implicit
 	}
-	for _, flag := range []string{"http", "https"} {
-		if where := o.given[flag]; where != "" {
-			c := controllers[0]
-			return nil, wrong("%s is set beside IngressController %s, whose httpServer says where to listen; remove one of them", where, c.Name)
+	if reads {
+		p.cluster, err = o.planCluster(serving)
+		if err == nil && len(controllers) > 0 && o.cluster.kubeconfig == "" {
+			p.cluster.who = fmt.Sprintf("IngressController %s has no manifests: ", controllers[0].Name)
 		}
+		return p, err
 	}
-	if !o.check && len(o.manifests) == 0 && needsCluster(controllers) {
-		return nil, wrong("IngressController %s reads from a Kubernetes API server, which this version cannot; give it manifests, or use --manifests PATH", controllers[0].Name)
+	for _, flag := range clusterSettings() {
+		if where := o.given[flag]; where != "" {
+			return nil, wrong("%s is set, but nothing is read from a Kubernetes API server; name one by --kubeconfig FILE, or remove it", where)
+		}
 	}
 	return p, nil
 }
 
-// needsCluster reports whether none of the controllers has objects from files.
-func needsCluster(controllers []*model.IngressController) bool {
-	return !slices.ContainsFunc(controllers, func(c *model.IngressController) bool { return len(c.Manifests) > 0 })
-}
-
-func noSource(o *options) error {
-	if o.pod {
-		return wrong("no source of objects: the Kubernetes API server of this Pod cannot be read by this version; use --manifests PATH")
+// checkAddresses lets nobody say twice where to listen.
+func (o *options) checkAddresses(controllers []*model.IngressController) error {
+	if len(controllers) == 0 {
+		return nil
 	}
-	return wrong("no source of objects: use --manifests PATH with a file or folder of Ingresses, Services, EndpointSlices and Secrets")
+	for _, flag := range []string{"http", "https"} {
+		if where := o.given[flag]; where != "" {
+			c := controllers[0]
+			return wrong("%s is set beside IngressController %s, whose httpServer says where to listen; remove one of them", where, c.Name)
+		}
+	}
+	return nil
 }
 
-// implicit is the controller that the flags stand for; none when both addresses are off.
-func implicit(o *options) []*model.IngressController {
+// implicit is the controller that the flags stand for, with or without an API server to read from; none when both addresses are off.
+func implicit(o *options, cluster bool) []*model.IngressController {
 	if o.http == off && o.https == off {
 		return nil
 	}
 	c := &model.IngressController{
-		Meta: model.Meta{Name: "sluice"}, IngressClass: "sluice", Classes: o.classes, Any: len(o.classes) == 0,
-		DefaultBackend: o.backend, DefaultCertificate: o.certificate,
+		Meta: model.Meta{Name: "sluice"}, IngressClass: "sluice", Classes: o.classes, Any: len(o.classes) == 0 && !cluster, AnyFile: len(o.classes) == 0,
+		DefaultBackend: o.backend, DefaultCertificate: o.certificate, Namespaces: o.cluster.namespaces,
 	}
 	if len(o.classes) > 0 {
 		c.IngressClass = o.classes[0]
@@ -72,7 +87,9 @@ func implicit(o *options) []*model.IngressController {
 	if c.HTTPServer == nil {
 		c.HTTPServer, c.HTTPSServer = c.HTTPSServer, nil
 	}
-	c.SetDefaults()
+	if c.SetDefaults(); c.AnyFile && cluster {
+		c.IngressClass = "" // every one that names our controller
+	}
 	c.Origin = model.Origin{Key: model.Key{Kind: model.KindIngressController, Name: c.Name}}
 	for _, s := range []*model.HTTPServer{c.HTTPServer, c.HTTPSServer} {
 		if s != nil {

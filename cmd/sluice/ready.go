@@ -14,9 +14,13 @@ func (s *server) ready() admin.Readiness {
 	if s.engine.Draining() {
 		r.Waiting = append(r.Waiting, "draining: the process is about to end")
 	}
-	if !isClosed(s.source.Synced()) {
+	if s.cluster != nil {
+		waiting, degraded := s.cluster.Ready()
+		r.Waiting, r.Degraded = append(r.Waiting, waiting...), append(r.Degraded, degraded...)
+	}
+	if s.source != nil && !isClosed(s.source.Synced()) {
 		r.Waiting = append(r.Waiting, "the manifests are being read")
-	} else if !isClosed(s.loop.Ready()) {
+	} else if len(r.Waiting) == 0 && !isClosed(s.loop.Ready()) {
 		r.Waiting = append(r.Waiting, "the first config is being applied")
 	}
 	ofController := map[string]bool{}

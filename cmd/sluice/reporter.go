@@ -20,8 +20,8 @@ type reporter struct {
 	last *status.Report
 }
 
-// report takes what a batch said and what became of it.
-func (r *reporter) report(translated *status.Report, outcome model.Outcome) {
+// report takes what a batch said and what became of it, and returns what both say together.
+func (r *reporter) report(translated *status.Report, outcome model.Outcome) *status.Report {
 	now := status.Merge(translated, status.Of(outcome.Problems))
 	r.mu.Lock()
 	before := r.last
@@ -50,6 +50,7 @@ func (r *reporter) report(translated *status.Report, outcome model.Outcome) {
 		}
 		r.log.Log(context.Background(), level, "problem", args...)
 	}
+	return now
 }
 
 // without are the problems of a that b has not.

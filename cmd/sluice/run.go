@@ -14,6 +14,8 @@ import (
 	"sluice.dev/sluice/admin"
 	"sluice.dev/sluice/control/loop"
 	"sluice.dev/sluice/control/source/dir"
+	"sluice.dev/sluice/control/source/kube"
+	"sluice.dev/sluice/control/status"
 	"sluice.dev/sluice/control/store"
 	"sluice.dev/sluice/control/translate"
 	"sluice.dev/sluice/model"
@@ -30,7 +32,9 @@ type server struct {
 	access  *telemetry.AccessLog
 	engine  *engine.Engine
 	store   *store.Store
-	source  *dir.Source
+	source  *dir.Source  // nil: no files are read
+	cluster *kube.Source // nil: no API server is read
+	writer  *kube.Writer // to that API server
 	loop    *loop.Loop
 	says    *reporter
 	objects translate.Options
@@ -73,16 +77,46 @@ func newServer(o *options, p *plan, l *logs) (*server, error) {
 		settings.AccessLog = s.access
 	}
 	s.engine = engine.New(settings)
-	s.store = store.New(sourceFiles)
-	if s.source, err = dir.New(dir.Settings{Name: sourceFiles, Paths: p.paths, Store: s.store, Log: l.log}); err != nil {
-		return nil, wrong("%w", err)
+	synced, err := s.sources(p)
+	if err != nil {
+		return nil, err
 	}
 	s.objects = translateOptions(o, p.implicit)
 	s.loop = loop.New(loop.Settings{
-		Store: s.store, Synced: []<-chan struct{}{s.source.Synced()}, Translator: translate.New(s.objects), Apply: s.engine.Apply,
-		Report: s.says.report, Log: l.log, Metrics: s.metrics,
+		Store: s.store, Synced: synced, Translator: translate.New(s.objects), Apply: s.engine.Apply,
+		Report: s.report, Log: l.log, Metrics: s.metrics,
 	})
 	return s, nil
+}
+
+// sources makes where objects come from. The channels are closed when they have been read.
+func (s *server) sources(p *plan) (synced []<-chan struct{}, err error) {
+	s.store = store.New(sourceFiles, sourceCluster)
+	if len(p.paths) > 0 {
+		if s.source, err = dir.New(dir.Settings{Name: sourceFiles, Paths: p.paths, Store: s.store, Log: s.log}); err != nil {
+			return nil, wrong("%w", err)
+		}
+		synced = append(synced, s.source.Synced())
+	}
+	if p.cluster == nil {
+		return synced, nil
+	}
+	if s.cluster, err = p.cluster.source(s.store, s.log); err != nil {
+		return nil, err
+	}
+	if s.writer, err = p.cluster.writer(s.cluster, s.log); err != nil {
+		return nil, err
+	}
+	s.metrics.Source(sourceCluster, s.cluster.Stale)
+	return append(synced, s.cluster.Synced()), nil
+}
+
+// report tells what a batch said and what became of it: to the log, and to the API server.
+func (s *server) report(translated *status.Report, outcome model.Outcome) {
+	now := s.says.report(translated, outcome)
+	if s.writer != nil {
+		s.writer.Report(now, s.loop.View())
+	}
 }
 
 // translateOptions are what the flags say about objects.
@@ -98,11 +132,17 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	defer s.engine.Close()
 	defer parts.Wait()
 	defer cancel()
-	parts.Go(func() {
-		if err := s.source.Run(ctx); err != nil {
-			s.log.Error("reading files ended", "error", err)
-		}
-	})
+	if s.source != nil {
+		parts.Go(func() {
+			if err := s.source.Run(ctx); err != nil {
+				s.log.Error("reading files ended", "error", err)
+			}
+		})
+	}
+	if s.cluster != nil {
+		parts.Go(func() { s.cluster.Run(ctx) })
+		parts.Go(func() { s.writer.Run(ctx) })
+	}
 	parts.Go(func() { s.loop.Run(ctx) })
 	if s.options.api != off {
 		api := &admin.Server{Address: s.options.api, Handler: s.admin(), Log: s.log}

@@ -21,7 +21,11 @@ func newServe(s streams) *cobra.Command {
 				return err
 			}
 			if o.check {
-				return checkObjects(p.paths, o, checkOutput{streams: s, format: "text"})
+				l, err := load(p.paths)
+				if err != nil {
+					return err
+				}
+				return checkObjects(l, o, checkOutput{streams: s, format: "text"})
 			}
 			return serve(c.Context(), o, p, s)
 		},
@@ -44,11 +48,12 @@ func noArgs(c *cobra.Command, args []string) error {
 
 // serveUsage fits two screens of 24 lines.
 func serveUsage(c *cobra.Command) string {
-	return fmt.Sprintf(`Read objects from files, and route traffic as they say: Ingress, IngressClass, Service,
-EndpointSlice, Secret, HTTPServer, Pipeline and IngressController.
-Changes of the files are live at once.
+	return fmt.Sprintf(`Read objects from files or a Kubernetes API server, and route traffic as they say: Ingress,
+IngressClass, Service, EndpointSlice, Secret; from files HTTPServer, Pipeline, IngressController.
+Changes are live at once. In a Pod, the API server is read when nothing else is named.
 
   %[1]s --manifests FOLDER
+  %[1]s --kubeconfig ~/.kube/config --publish-status-address 192.0.2.1
   %[1]s -f easegress-server.yaml --initial-object-config-files controller.yaml
 
 %s
@@ -81,7 +86,7 @@ func flagUsages(flags *pflag.FlagSet) string {
 // kindOf names the value of a flag.
 func kindOf(f *pflag.Flag) string {
 	switch f.Name {
-	case "manifests", "config-file", "log-dir":
+	case "manifests", "config-file", "log-dir", "kubeconfig":
 		return "PATH"
 	case "http", "https", "api-addr":
 		return "ADDR"
@@ -89,11 +94,11 @@ func kindOf(f *pflag.Flag) string {
 		return "F,…"
 	case "trusted-proxies":
 		return "CIDR,…"
-	case "default-backend", "default-ssl-certificate":
+	case "default-backend", "default-ssl-certificate", "publish-service", "publish-status-address":
 		return ""
 	case "public-https-port":
 		return "N"
-	case "ingress-class":
+	case "ingress-class", "watch-namespace", "kube-context":
 		return "NAME"
 	}
 	if f.Value.Type() == "bool" {

@@ -27,6 +27,11 @@ type setting struct {
 // serverKeys are the keys of a server file: the flags of serve, and what easegress-server.yaml has.
 type serverKeys struct {
 	Manifests          []string `json:"manifests"`
+	Kubeconfig         *string  `json:"kubeconfig"`
+	KubeContext        *string  `json:"kube-context"`
+	WatchNamespace     []string `json:"watch-namespace"`
+	PublishService     *string  `json:"publish-service"`
+	PublishAddress     []string `json:"publish-status-address"`
 	HTTP               *string  `json:"http"`
 	HTTPS              *string  `json:"https"`
 	IngressClass       []string `json:"ingress-class"`
@@ -81,10 +86,10 @@ type clusterKeys struct {
 
 // settingKeys are the keys that give the flag of the same name.
 func settingKeys() []string {
-	return []string{
+	return append(clusterSettings(),
 		"manifests", "http", "https", "ingress-class", "default-backend", "default-ssl-certificate", "trusted-proxies", "public-https-port",
 		"api-addr", "access-log", "log-format", "log-level", "log-dir", "initial-object-config-files",
-	}
+	)
 }
 
 // readServerFile reads a server file. The error names the line of what is wrong first, and all else that is.

@@ -26,12 +26,18 @@ type Access struct {
 // accountFolder is where Kubernetes puts what a Pod needs to reach the API server.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Connect returns how to reach the API server, and the namespace that is ours there: that of the Pod, or of the file's context.
+// Server is an API server that can be reached.
+type Server struct {
+	config    *rest.Config
+	namespace string // that is ours there
+}
+
+// Connect finds out how to reach the API server, and which namespace is ours there: that of the Pod, or of the file's context.
 // Nothing is sent yet.
-func (a Access) Connect() (*rest.Config, string, error) {
+func (a Access) Connect() (*Server, error) {
 	config, namespace, err := a.load()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config.UserAgent = cmp.Or(a.Agent, rest.DefaultKubernetesUserAgent())
 	config.Timeout = 0 // watches have none
@@ -41,7 +47,7 @@ func (a Access) Connect() (*rest.Config, string, error) {
 		dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
 		config.Dial = dialer.DialContext
 	}
-	return config, namespace, nil
+	return &Server{config, namespace}, nil
 }
 
 func (a Access) load() (*rest.Config, string, error) {
@@ -89,7 +95,7 @@ func inPod() (*rest.Config, string, error) {
 	config, err := rest.InClusterConfig()
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
-		return nil, "", errors.New("this is no Pod of a cluster, since KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; name a kubeconfig file")
+		return nil, "", errors.New("reach the API server of the cluster that this runs in: it runs in none, since KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set; name a kubeconfig file")
 	case err != nil:
 		return nil, "", fmt.Errorf("read what the Pod needs to reach its API server (is automountServiceAccountToken off?): %w", err)
 	}

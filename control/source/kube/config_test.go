@@ -50,18 +50,18 @@ func TestConnect(t *testing.T) {
 		{"garbage", Access{Kubeconfig: garbage}, "", "", "read the kubeconfig " + garbage},
 		{"no such context", Access{Kubeconfig: good, Context: "three"}, "", "", `it has no context "three"; it has lost, one, two`},
 		{"context without its cluster", Access{Kubeconfig: good, Context: "lost"}, "", "", `"none"`},
-		{"no Pod", Access{}, "", "", "this is no Pod of a cluster"},
+		{"no Pod", Access{}, "", "", "it runs in none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config, namespace, err := c.access.Connect()
+			server, err := c.access.Connect()
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error %v, want %q", err, c.err)
 				}
 				return
 			}
-			if err != nil || config.Host != c.host || namespace != c.namespace {
-				t.Errorf("host %v, namespace %q, error %v", config, namespace, err)
+			if err != nil || server.config.Host != c.host || server.namespace != c.namespace {
+				t.Errorf("server %+v, error %v", server, err)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
 
 	"sluice.dev/sluice/control/store"
 	"sluice.dev/sluice/model"
@@ -16,9 +15,9 @@ import (
 
 // Settings of a Source.
 type Settings struct {
-	Name       string       // of the source in the store
-	Config     *rest.Config // of Access.Connect
-	Namespaces []string     // empty: all
+	Name       string // of the source in the store
+	Server     *Server
+	Namespaces []string // empty: all
 	Store      *store.Store
 	Log        *slog.Logger
 
@@ -40,7 +39,7 @@ type Source struct {
 
 // New makes a Source; Run starts it. Nothing is sent yet.
 func New(settings Settings) (*Source, error) {
-	c, err := newClient(settings.Config, nil)
+	c, err := newClient(settings.Server.config, nil)
 	if err != nil {
 		return nil, err
 	}

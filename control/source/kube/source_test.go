@@ -102,7 +102,7 @@ func prepare(t *testing.T, a *api, change func(*Settings)) *world {
 	t.Helper()
 	w := &world{t: t, api: a, store: store.New("kube"), logs: &logs{}}
 	w.log = slog.New(slog.NewTextHandler(w.logs, nil))
-	settings := Settings{Name: "kube", Config: a.config(), Store: w.store, Log: w.log}
+	settings := Settings{Name: "kube", Server: &Server{a.config(), "sluice"}, Store: w.store, Log: w.log}
 	if change != nil {
 		change(&settings)
 	}

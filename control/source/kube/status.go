@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	netv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
@@ -24,12 +22,10 @@ import (
 
 // WriterSettings are those of a Writer.
 type WriterSettings struct {
-	Source    *Source
-	Config    *rest.Config // as the Source has it
-	Namespace string       // that is ours: of the Leases
-	Identity  string       // of this process among its replicas
-	Publish   []Publish    // one for each controller that serves what the Source reads
-	Log       *slog.Logger
+	Source   *Source
+	Identity string    // of this process among its replicas
+	Publish  []Publish // one for each controller that serves what the Source reads
+	Log      *slog.Logger
 }
 
 // Publish says where clients find what a controller serves.
@@ -43,13 +39,14 @@ type Publish struct {
 // Writer writes into the API what is to be said about its objects: the addresses of Ingresses and Events for Problems. It does so only
 // while it leads its replicas, only what has changed, and after the routes that it speaks of are live.
 type Writer struct {
-	settings WriterSettings
-	source   *Source
-	client   *client
-	outlets  []*outlet
-	leases   []*lease
-	events   *announcer
-	queue    workqueue.TypedRateLimitingInterface[model.Key]
+	settings  WriterSettings
+	namespace string // that is ours: of the Leases
+	source    *Source
+	client    *client
+	outlets   []*outlet
+	leases    []*lease
+	events    *announcer
+	queue     workqueue.TypedRateLimitingInterface[model.Key]
 
 	mu      sync.Mutex
 	report  *status.Report // nil until there is one
@@ -79,15 +76,13 @@ const (
 
 // NewWriter makes a Writer; Run starts it.
 func NewWriter(settings WriterSettings) (*Writer, error) {
-	if settings.Namespace == "" || settings.Identity == "" {
-		return nil, errors.New("a writer of status needs a namespace of its own and an identity")
-	}
-	c, err := newClient(settings.Config, flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst))
+	server := settings.Source.settings.Server
+	c, err := newClient(server.config, flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst))
 	if err != nil {
 		return nil, err
 	}
 	w := &Writer{
-		settings: settings, source: settings.Source, client: c, waiting: map[model.Key]bool{}, writes: map[model.Key]*write{},
+		settings: settings, namespace: server.namespace, source: settings.Source, client: c, waiting: map[model.Key]bool{}, writes: map[model.Key]*write{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[model.Key](retryFirst, 30*time.Second)),
 	}
 	for _, p := range settings.Publish {

@@ -59,7 +59,7 @@ type lease struct {
 }
 
 func newLease(w *Writer, name string) *lease {
-	return &lease{writer: w, client: w.source.client, name: name, log: w.settings.Log.With("lease", w.settings.Namespace+"/"+name)}
+	return &lease{writer: w, client: w.source.client, name: name, log: w.settings.Log.With("lease", w.namespace+"/"+name)}
 }
 
 // leads reports whether we hold the Lease, and for long enough to write something.
@@ -117,7 +117,7 @@ func (l *lease) round(ctx context.Context) error {
 
 // try sends what a round needs. l.held is nil afterwards when somebody else holds the Lease.
 func (l *lease) try(ctx context.Context) error {
-	namespace := l.writer.settings.Namespace
+	namespace := l.writer.namespace
 	if l.held != nil {
 		err := l.write(ctx, l.held)
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -164,7 +164,7 @@ func value[T any](p *T) (v T) {
 }
 
 func (l *lease) create(ctx context.Context) error {
-	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: l.writer.settings.Namespace}}
+	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: l.writer.namespace}}
 	l.claim(&fresh.Spec)
 	made, err := l.client.create(ctx, leases(), fresh.Namespace, fresh)
 	switch {

@@ -29,7 +29,7 @@ func newReplica(t *testing.T, a *api, identity string, publish ...Publish) *repl
 	t.Helper()
 	r := &replica{world: prepare(t, a, nil)}
 	var err error
-	r.writer, err = NewWriter(WriterSettings{Source: r.source, Config: a.config(), Namespace: "sluice", Identity: identity, Publish: publish, Log: r.log})
+	r.writer, err = NewWriter(WriterSettings{Source: r.source, Identity: identity, Publish: publish, Log: r.log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestNothingIsWrittenBeforeTheRouteIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, ingress("shop", "web", "sluice"))
 		w := prepare(t, a, nil)
-		writer, err := NewWriter(WriterSettings{Source: w.source, Config: a.config(), Namespace: "sluice", Identity: "one", Publish: []Publish{fixed("192.0.2.1")}, Log: w.log})
+		writer, err := NewWriter(WriterSettings{Source: w.source, Identity: "one", Publish: []Publish{fixed("192.0.2.1")}, Log: w.log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,10 @@ func (c *Classes) Claim(controller *model.IngressController, o *store.Object, in
 		return Claim{Why: fmt.Sprintf("controller %s serves other namespaces only", controller.Name), Mend: "add the namespace to namespaces of the controller"}
 	}
 	name, field := c.className(o, in)
-	claim := c.claimClass(controller, name)
+	claim := Claim{Ours: true, Why: "every class is served"}
+	if !controller.Any && (!controller.AnyFile || o.File == "") {
+		claim = c.claimClass(controller, name)
+	}
 	claim.Field = field
 	switch {
 	case claim.Problem != nil:
@@ -88,8 +91,6 @@ func (c *Classes) claimClass(controller *model.IngressController, name string) C
 	}
 	class := c.byName[name]
 	switch {
-	case controller.Any:
-		return Claim{Ours: true, Why: "every class is served"}
 	case name == "" && controller.WatchIngressWithoutClass:
 		return Claim{Ours: true, Why: "Ingresses without a class are served"}
 	case name == "":
