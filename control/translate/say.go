@@ -56,6 +56,8 @@ func (t *Translator) entry(key model.Key, more ...[]model.Problem) *status.Entry
 		add(t.ingress.SecretProblems(key.Path()))
 	case model.KindHTTPServer, model.KindPipeline:
 		add(t.native.problemsOf(key))
+	case model.KindIngressController:
+		add(t.pinned(key))
 	}
 	for _, found := range more {
 		add(found)
@@ -65,4 +67,16 @@ func (t *Translator) entry(key model.Key, more ...[]model.Problem) *status.Entry
 	}
 	e.Problems = status.Tidy(e.Problems)
 	return e
+}
+
+// pinned is what is wrong with an IngressController beside a setting that says where to listen.
+func (t *Translator) pinned(key model.Key) []model.Problem {
+	if t.options.Pinned == "" || t.view.Object(key) == nil {
+		return nil
+	}
+	return []model.Problem{{
+		Origin: model.Origin{Key: key}, Reason: "NotServed", Severity: model.Error,
+		Message: t.options.Pinned + " is set and says where to listen, so this controller does not serve",
+		Mend:    "remove that setting and start again, or remove this object",
+	}}
 }

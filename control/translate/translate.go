@@ -18,6 +18,9 @@ type Options struct {
 	Controllers     []*model.IngressController            // serve while the view has no IngressController
 	PublicHTTPSPort int                                   // by which clients reach TLS servers; 0 is 443
 	CheckPipeline   func(*model.Pipeline) []model.Problem // finds what is wrong with the filters of a Pipeline object; may be nil
+	// Pinned is the setting, such as --http, because of which the Controllers serve even when the view has an IngressController, which
+	// then has a Problem; "" is none.
+	Pinned string
 }
 
 // controllers are those that serve a view.
@@ -26,7 +29,7 @@ func (o *Options) controllers(view store.View) []*model.IngressController {
 	for _, c := range store.List[*model.IngressController](view, model.KindIngressController) {
 		found = append(found, c)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 || o.Pinned != "" {
 		return o.Controllers
 	}
 	return found
@@ -169,11 +172,15 @@ func lay[V comparable](whole, old, now persist.Map[V]) persist.Map[V] {
 	return edit.Map()
 }
 
-// settleServers orders the servers and takes those away whose port another has.
+// settleServers orders the servers and takes those away whose port another has. One of a controller keeps its port, so that no
+// HTTPServer object takes the traffic of all Ingresses by its name; among equals it is the first by name.
 func (t *Translator) settleServers(config *model.Config) map[model.Origin]model.Problem {
 	slices.SortStableFunc(config.Servers, func(a, b *model.HTTPServer) int { return cmp.Compare(a.Name, b.Name) })
 	lost := map[model.Origin]model.Problem{}
-	conflicts := native.Conflicts(config.Servers)
+	ofController := func(s *model.HTTPServer) bool { return s.Origin.Key.Kind == model.KindIngressController }
+	first := slices.DeleteFunc(slices.Clone(config.Servers), func(s *model.HTTPServer) bool { return !ofController(s) })
+	rest := slices.DeleteFunc(slices.Clone(config.Servers), ofController)
+	conflicts := native.Conflicts(append(first, rest...))
 	config.Servers = slices.DeleteFunc(config.Servers, func(s *model.HTTPServer) bool {
 		problem, found := conflicts[s]
 		if found {

@@ -1,6 +1,8 @@
 package translate_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"sluice.dev/sluice/control/store"
@@ -85,5 +87,53 @@ func TestEndpointsMakeOneUpstream(t *testing.T) {
 		if (a != b) != (name == "shop/svc-1:80") {
 			t.Errorf("upstream %s: %v and %v", name, a, b)
 		}
+	}
+}
+
+// TestControllerKeepsItsPort adds an HTTPServer whose name comes first: the traffic of the Ingresses stays where it is.
+func TestControllerKeepsItsPort(t *testing.T) {
+	for _, c := range []struct{ name, text, loser string }{
+		{"the same address", "kind: HTTPServer\nname: a\nport: 80\n", "HTTPServer a"},
+		{"every address", "kind: HTTPServer\nname: a\nport: 80\naddress: '::'\n", "HTTPServer a"},
+		{"two objects", "kind: HTTPServer\nname: b\nport: 81\n---\nkind: HTTPServer\nname: a\nport: 81\n", "HTTPServer b"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config, report := translate.Translate(viewOf(t, c.text), options())
+			var names []string
+			for _, s := range config.Servers {
+				names = append(names, s.Name)
+			}
+			if !slices.Contains(names, "sluice/http") {
+				t.Errorf("the servers are %v", names)
+			}
+			for _, p := range report.Problems() {
+				if p.Reason == "PortTaken" && p.Origin.Key.String() != c.loser {
+					t.Error(p)
+				}
+				if p.Reason == "PortTaken" {
+					return
+				}
+			}
+			t.Error("there is no Problem of the port")
+		})
+	}
+}
+
+// TestPinnedControllers adds an IngressController while a flag says where to listen: what serves stays, and the object has a Problem.
+func TestPinnedControllers(t *testing.T) {
+	o := options()
+	o.Pinned = "--http"
+	translator := translate.New(o)
+	before, _ := translator.Update(viewOf(t, textOf(1, "/a")), nil)
+	after, report := translator.Update(viewOf(t, textOf(1, "/a")+"---\nkind: IngressController\nname: late\nhttpServer: {port: 9000}\n"), nil)
+	if diff := compareConfigs(before, after); diff != "" {
+		t.Error(diff)
+	}
+	problems := report.Problems()
+	if len(problems) != 1 || problems[0].Origin.Key.String() != "IngressController late" || !strings.Contains(problems[0].Message, "--http is set") {
+		t.Errorf("problems: %v", problems)
+	}
+	if _, report = translator.Update(viewOf(t, textOf(1, "/a")), nil); len(report.Problems()) > 0 {
+		t.Errorf("problems of an object that is gone: %v", report.Problems())
 	}
 }
