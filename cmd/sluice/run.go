@@ -38,6 +38,7 @@ type server struct {
 	loop    *loop.Loop
 	says    *reporter
 	objects translate.Options
+	memory  *memory
 }
 
 // serve runs until it is told to end. The error says how it ended.
@@ -60,7 +61,7 @@ func serve(ctx context.Context, o *options, p *plan, s streams) error {
 }
 
 func newServer(o *options, p *plan, l *logs) (*server, error) {
-	s := &server{options: o, log: l.log, metrics: telemetry.New()}
+	s := &server{options: o, log: l.log, metrics: telemetry.New(), memory: newMemory()}
 	s.says = &reporter{log: l.log, view: func() store.View { return s.loop.View() }}
 	if o.accessLog != off {
 		var err error
@@ -114,6 +115,7 @@ func (s *server) sources(p *plan) (synced []<-chan struct{}, err error) {
 // report tells what a batch said and what became of it: to the log, and to the API server.
 func (s *server) report(translated *status.Report, outcome model.Outcome) {
 	now := s.says.report(translated, outcome)
+	s.memory.fit(s.loop.View())
 	if s.writer != nil {
 		s.writer.Report(now, s.loop.View())
 	}
