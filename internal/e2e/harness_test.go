@@ -199,13 +199,6 @@ func (f folder) put(name, text string) {
 	}
 }
 
-func (f folder) remove(name string) {
-	f.t.Helper()
-	if err := os.Remove(filepath.Join(f.dir, name)); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 // ingressYAML is an Ingress with one host and one path, Prefix.
 func ingressYAML(name, host, path, service string, port any) string {
 	return fmt.Sprintf(`---

@@ -95,10 +95,7 @@ func (tr *transcript) expand(text string) string {
 
 func (tr *transcript) run() {
 	tr.folder.put("in.yaml", tr.expand(tr.files["in.yaml"]))
-	flags := []string{"--manifests", tr.folder.dir}
-	for _, flag := range strings.Fields(tr.files["flags"]) {
-		flags = append(flags, flag)
-	}
+	flags := append([]string{"--manifests", tr.folder.dir}, strings.Fields(tr.files["flags"])...)
 	tr.server = serve(tr.t, flags...)
 	lines := strings.Split(strings.TrimSpace(tr.files["transcript"]), "\n")
 	for i := 0; i < len(lines); i++ {
