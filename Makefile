@@ -33,7 +33,7 @@ $(LINT):
 check: lint test ## what CI runs
 
 golden: ## rewrite the golden files of the tests
-	@go test ./control/translate/... ./model/... -update
+	@go test ./model ./control/translate/native ./control/translate/ingress ./cmd/sluice -update
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
