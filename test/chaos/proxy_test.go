@@ -96,8 +96,9 @@ func TestScripts(t *testing.T) {
 			defer stop()
 			stores := map[string]cache.Store{}
 			for name, client := range clients {
-				stores[name] = cache.NewStore(cache.MetaNamespaceKeyFunc)
-				all.Go(func() { reflect(reflecting, client.CoreV1().RESTClient(), ns, stores[name]) })
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				stores[name] = store
+				all.Go(func() { reflect(reflecting, client.CoreV1().RESTClient(), ns, store) })
 			}
 			churn(ctx, t, ns, proxy)
 			want := versions(ctx, t, ns)

@@ -24,6 +24,7 @@ import (
 // Lane is what the tests of a package share. Its zero value is for Main.
 type Lane struct {
 	*cluster.Cluster
+	Audit  bool // the API server writes down every request, in Dir/audit.log of the cluster
 	Runner *pods.Runner
 	Images pods.Images
 
@@ -104,7 +105,7 @@ func (l *Lane) start(ctx context.Context) (err error) {
 		return err
 	}
 	l.Images = pods.Images{EchoImage: {Command: []string{echo}}}
-	if l.Cluster, err = cluster.Start(ctx, cluster.Settings{Dir: filepath.Join(l.dir, "cluster"), Progress: os.Stderr}); err != nil {
+	if l.Cluster, err = cluster.Start(ctx, cluster.Settings{Dir: filepath.Join(l.dir, "cluster"), Progress: os.Stderr, Audit: l.Audit}); err != nil {
 		return err
 	}
 	log, err := os.Create(filepath.Join(l.dir, "pods.log"))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,10 +33,12 @@ type program struct {
 // process is a running container, the first of a process namespace of its own: all processes end with it.
 type process struct {
 	program
-	cmd      *exec.Cmd
-	sandbox  *sandbox
-	mnt, pid *os.File
-	done     chan struct{} // closed when it has ended
+	cmd     *exec.Cmd
+	sandbox *sandbox
+	done    chan struct{} // closed when it has ended
+
+	mu       sync.RWMutex // held for reading while the namespaces are entered
+	mnt, pid *os.File     // nil when it has ended
 }
 
 // start runs the program in the sandbox with the file system.
@@ -69,11 +72,14 @@ func (g program) start(s *sandbox, r *root, log *os.File) (*process, error) {
 }
 
 func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, f := range []*os.File{p.mnt, p.pid} {
 		if f != nil {
 			f.Close()
 		}
 	}
+	p.mnt, p.pid = nil, nil
 }
 
 // command prepares a command on a thread that is in the container's namespaces already, and takes away what the container may not do.
@@ -153,22 +159,10 @@ func (p *process) exec(ctx context.Context, argv []string) ([]byte, error) {
 	}
 	defer out.Close()
 	defer func() { _ = os.Remove(out.Name()) }() // a temporary file
-	if p.pid == nil {
-		return nil, fmt.Errorf("the container has ended")
-	}
 	var cmd *exec.Cmd
 	err = onThread(func() (err error) {
-		if err = p.sandbox.enter(); err != nil {
+		if err = p.enter(); err != nil {
 			return err
-		}
-		if err = unix.Unshare(unix.CLONE_FS); err != nil {
-			return err
-		}
-		if err = unix.Setns(int(p.mnt.Fd()), unix.CLONE_NEWNS); err != nil {
-			return fmt.Errorf("enter the mounts: %w", err)
-		}
-		if err = unix.Setns(int(p.pid.Fd()), unix.CLONE_NEWPID); err != nil {
-			return fmt.Errorf("enter the processes: %w", err)
 		}
 		if cmd, err = p.command(argv); err != nil {
 			return err
@@ -189,7 +183,29 @@ func (p *process) exec(ctx context.Context, argv []string) ([]byte, error) {
 	return text, errors.Join(err, readErr)
 }
 
-// exit code as the shell and Kubernetes have it.
+// enter puts the calling thread into the container, and what it starts among the container's processes.
+func (p *process) enter() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.mnt == nil || p.pid == nil {
+		return fmt.Errorf("the container has ended")
+	}
+	if err := p.sandbox.enter(); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := unix.Setns(int(p.mnt.Fd()), unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("enter the mounts: %w", err)
+	}
+	if err := unix.Setns(int(p.pid.Fd()), unix.CLONE_NEWPID); err != nil {
+		return fmt.Errorf("enter the processes: %w", err)
+	}
+	return nil
+}
+
+// exitCode is as the shell and Kubernetes have it.
 func (p *process) exitCode() int32 {
 	status, known := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if known && status.Signaled() {
