@@ -5,7 +5,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
 
 	"sluice.dev/sluice/proxy/message"
 )
@@ -53,6 +57,7 @@ func TestABodyThatIsReadWhenTheExchangeIsOver(t *testing.T) {
 
 func TestAHandshakeThatTookUntilTheDrain(t *testing.T) {
 	w := serve(t, func(x message.Stream) { text(x, 200, "ok") })
+	w.server.settings.Limits.LastCall = time.Minute // ended below
 	began := make(chan struct{})
 	w.server.http.RegisterOnShutdown(func() { close(began) })
 	drained := make(chan error, 1)
@@ -66,11 +71,34 @@ func TestAHandshakeThatTookUntilTheDrain(t *testing.T) {
 	if response.StatusCode != 200 {
 		t.Errorf("status %d", response.StatusCode)
 	}
+	w.server.end()
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
-	if response, err := w.client.Get("https://a.test/"); err == nil {
-		response.Body.Close()
-		t.Error("served after the last call")
+}
+
+// TestInterimHeadsOfAStreamThatIsReset: what is still being sent of them must not be touched by what comes next.
+func TestInterimHeadsOfAStreamThatIsReset(t *testing.T) {
+	w := serve(t, func(x message.Stream) {
+		for range 50 {
+			var hints message.Header
+			hints.Add("Link", "</a.css>")
+			hints.Add("X-Lengthy", strings.Repeat("y", 500))
+			_ = x.Inform(103, &hints) // the client is gone
+		}
+		text(x, 200, "ok", "X-Final", "1")
+	})
+	for range 10 {
+		raw := w.raw()
+		for stream := uint32(1); stream < 60; stream += 2 {
+			raw.headers(stream, true, pseudo("GET", "/")...)
+			if err := raw.framer.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw.headers(101, true, pseudo("GET", "/")...)
+		if got := raw.answer(101, "content-length"); got != "103" {
+			t.Errorf("first interim head: %s", got)
+		}
 	}
 }

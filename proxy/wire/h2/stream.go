@@ -48,11 +48,17 @@ func (x *stream) CloseAfter() {}
 func (x *stream) Gone() bool { return x.r.Context().Err() != nil }
 
 func (x *stream) Inform(status int, header *message.Header) error {
-	copyFields(x.w.Header(), header)
+	to := x.w.Header()
+	copyFields(to, header)
+	// Of an interim head net/http sends the map itself, and when the client resets the stream it may still read it after WriteHeader. A length,
+	// which it leaves out, makes it take a copy.
+	to["Content-Length"] = noLength
 	x.w.WriteHeader(status)
-	clear(x.w.Header())
+	clear(to)
 	return nil
 }
+
+var noLength = []string{"0"}
 
 var errNoUpgrade = errors.New("HTTP/2 has no upgrade")
 
