@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"sluice.dev/sluice/control/translate"
 	"sluice.dev/sluice/model"
 	"sluice.dev/sluice/proxy/engine"
+	"sluice.dev/sluice/proxy/message"
 )
 
 // Explainer answers questions about requests by asking both halves: the engine, which rule of the running config takes the
@@ -26,10 +28,17 @@ func (e *Explainer) Explain(q *Question) []model.Step {
 	request := engine.Question{
 		TLS: q.URL.Scheme == "https", Method: q.Method, Host: q.URL.Host, Path: q.URL.EscapedPath(), RawQuery: q.URL.RawQuery, Client: q.Client,
 	}
+	if _, err := netip.ParseAddr(q.URL.Hostname()); err != nil { // no client asks for an address in TLS
+		request.Name = q.URL.Hostname()
+	}
 	if request.Path == "" {
 		request.Path = "/"
 	}
 	for _, field := range q.Header {
+		if strings.EqualFold(field[0], "Host") { // it stands in the place of the URL's, as curl has it
+			request.Host = field[1]
+			continue
+		}
 		request.Header.Add(field[0], field[1])
 	}
 	running := e.ask(&request, q.URL.Port())
@@ -123,7 +132,10 @@ func join(running, objects []model.Step) []model.Step {
 				}
 			}
 		case "answer":
-			all = append(append(all, classes...), services...)
+			all = append(all, classes...)
+			if !s.OK { // else a filter answers, and no Service is asked
+				all = append(all, services...)
+			}
 			classes, services = nil, nil
 		}
 		all = append(all, s)
@@ -146,6 +158,9 @@ func withPool(services []model.Step, pool model.Step) []model.Step {
 func (e *Explainer) conclude(steps []model.Step, route string) {
 	answer := &steps[len(steps)-1]
 	if answer.OK {
+		if strings.Contains(answer.Text, "(reason "+message.RouteRedirect.String()+")") {
+			answer.Origin, answer.Mend = route, "to serve plain HTTP here, remove the annotation sluice.dev/ssl-redirect, or the HTTPSRedirect filter of the pipeline"
+		}
 		return
 	}
 	for i := len(steps) - 2; i >= 0 && answer.Mend == ""; i-- {

@@ -56,6 +56,10 @@ func TestJoin(t *testing.T) {
 			steps("host", "path", "filters fails", "answer fails"), steps("class", "service"),
 			steps("host", "path", "class", "filters fails", "service", "answer fails"),
 		},
+		{
+			"a filter answers", steps("host", "path", "filters", "answer"), steps("class", "service fails"),
+			steps("host", "path", "class", "filters", "answer"),
+		},
 		{"no rule", steps("host fails", "answer fails"), steps("class fails"), steps("host fails", "class fails", "answer fails")},
 		{"no objects", steps("host", "path", "filters", "endpoints", "answer"), nil, steps("host", "path", "filters", "endpoints", "answer")},
 	}
@@ -170,5 +174,71 @@ func TestTheAnswerSaysWhatToMend(t *testing.T) {
 	u, _ := url.Parse("http://a.test/y")
 	if steps := e.Explain(&Question{Method: "GET", URL: u}); slices.ContainsFunc(steps, func(s model.Step) bool { return !s.OK }) {
 		t.Errorf("%+v", steps)
+	}
+}
+
+// TestHostField asks as with curl -H Host: of an address.
+func TestHostField(t *testing.T) {
+	e := explainer(t, twoServers)
+	for _, c := range []struct{ url, host, want string }{
+		{"http://127.0.0.1:1001/y", "a.test", "what the endpoint answers"},
+		{"http://127.0.0.1:1001/y", "b.test", "404"},
+		{"http://127.0.0.1/z", "b.test", "what the endpoint answers"},
+		{"http://a.test/y", "a,b", "400"},
+	} {
+		u, err := url.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := e.Explain(&Question{Method: "GET", URL: u, Header: [][2]string{{"host", c.host}}})
+		if answer := steps[len(steps)-1]; !strings.HasPrefix(answer.Text, c.want) {
+			t.Errorf("%s with Host %s: %+v, want %s", c.url, c.host, answer, c.want)
+		}
+	}
+}
+
+const redirecting = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: i, namespace: d, annotations: {sluice.dev/ssl-redirect: "true"}}
+spec:
+  tls: [{hosts: [a.test]}, {hosts: [b.test]}]
+  rules:
+  - {host: a.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: gone, port: {number: 80}}}}]}}
+  - {host: b.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: gone, port: {number: 80}}}}]}}
+---
+kind: IngressController
+name: c
+ingressClass: c
+watchIngressWithoutClass: true
+httpServer: {port: 80}
+httpsServer: {port: 443, https: true}
+`
+
+func TestRedirectIsExplained(t *testing.T) {
+	e := explainer(t, redirecting)
+	ask := func(raw string, header ...[2]string) (stages string, answer model.Step) {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := e.Explain(&Question{Method: "GET", URL: u, Header: header})
+		for _, s := range steps {
+			stages += s.Stage + " "
+		}
+		return stages, steps[len(steps)-1]
+	}
+	stages, answer := ask("http://a.test/x?y")
+	if !answer.OK || answer.Text != "308 Permanent Redirect (reason redirect) to https://a.test/x?y" || answer.Origin != "Ingress d/i spec.rules[0].http.paths[0]" || !strings.Contains(answer.Mend, "sluice.dev/ssl-redirect") {
+		t.Errorf("%+v", answer)
+	}
+	if stages != "listener host path class filters answer " {
+		t.Errorf("the steps are %s", stages)
+	}
+	if _, answer = ask("https://a.test/x"); !strings.HasPrefix(answer.Text, "503 ") {
+		t.Errorf("with TLS: %+v", answer)
+	}
+	if _, answer = ask("https://a.test/x", [2]string{"Host", "b.test"}); !strings.HasPrefix(answer.Text, "421 ") {
+		t.Errorf("with the Host of another entry: %+v", answer)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice.dev/sluice/model"
+	"sluice.dev/sluice/proxy/message"
 )
 
 // Explain says which certificate a client that asks for a server name gets, and why.
@@ -36,6 +37,14 @@ func (s *Set) Explain(name string) []model.Step {
 		step.Mend = "give one or more CA certificates in PEM"
 	}
 	return []model.Step{step}
+}
+
+// Judge is what Authorize says of a request for a host on a connection whose client asked for a server name, and has shown the
+// certificate that the name's entry demands.
+func (s *Set) Judge(name, host string) message.Reason {
+	name = serverName(name)
+	e, named := s.find(name)
+	return s.Authorize(&message.TLS{ServerName: name, EntryID: e.id, Named: named}, host)
 }
 
 // served describes the certificates that an entry presents.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -14,8 +13,6 @@ import (
 	"sluice.dev/sluice/internal/testkit"
 	"sluice.dev/sluice/model"
 	"sluice.dev/sluice/proxy/filter"
-	"sluice.dev/sluice/proxy/filters"
-	"sluice.dev/sluice/proxy/message"
 	"sluice.dev/sluice/proxy/route"
 	"sluice.dev/sluice/telemetry"
 )
@@ -195,43 +192,5 @@ func TestOriginCountersLiveAsLongAsTheirOrigin(t *testing.T) {
 	e.Apply(&next)
 	if got := have(); len(got) != 0 {
 		t.Errorf("after the rule is gone: %v", got)
-	}
-}
-
-func TestExplain(t *testing.T) {
-	e := newTestEngine(t, Settings{Filters: filters.Builtin()})
-	c := hosts(3, "127.0.0.1:1")
-	empty := &model.Upstream{Name: "h2.example", Reason: message.ServiceMissing.String(), Detail: "Route test/h2.example spec.rules[0]"}
-	c.Upstreams = c.Upstreams.With("h2.example", empty)
-	limited := ruleFor("h1.example", "/only")
-	limited.IPFilter = &model.IPFilter{BlockIPs: []string{"192.0.2.1"}}
-	c = with(c, limited)
-	e.Apply(c)
-	for _, q := range []struct {
-		question Question
-		stages   string
-		answer   string
-	}{
-		{Question{Host: "h0.example", Path: "/"}, "listener host path filters endpoints answer", "what the endpoint answers"},
-		{Question{Host: "H0.example:80", Path: "/x/../y"}, "listener host path filters endpoints answer", "what the endpoint answers"},
-		{Question{Host: "h2.example", Path: "/"}, "listener host path filters endpoints answer", "503 Service Unavailable (reason service_missing)"},
-		{Question{Host: "h1.example", Path: "/other"}, "listener host path answer", "404 Not Found (reason route_not_found)"},
-		{Question{Host: "other.example", Path: "/"}, "listener host answer", "404 Not Found (reason host_not_found)"},
-		{Question{Host: "h1.example", Path: "/only", Client: netip.MustParseAddr("192.0.2.1")}, "listener host path filters answer", "403 Forbidden (reason ip_denied)"},
-		{Question{Host: "a,b", Path: "/"}, "listener host answer", "400 Bad Request (reason bad_host)"},
-		{Question{Host: "h0.example", Path: "/%00"}, "listener path answer", "400 Bad Request (reason bad_target)"},
-		{Question{TLS: true, Host: "h0.example", Path: "/"}, "listener", "no server takes TLS"},
-	} {
-		steps := e.Explain(&q.question)
-		var stages []string
-		for _, s := range steps {
-			stages = append(stages, s.Stage)
-		}
-		if got := strings.Join(stages, " "); got != q.stages {
-			t.Errorf("%s%s: stages %s, want %s", q.question.Host, q.question.Path, got, q.stages)
-		}
-		if last := steps[len(steps)-1]; last.Text != q.answer {
-			t.Errorf("%s%s: answer %q, want %q", q.question.Host, q.question.Path, last.Text, q.answer)
-		}
 	}
 }

@@ -1,36 +1,39 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"sluice.dev/sluice/canon"
 	"sluice.dev/sluice/model"
+	"sluice.dev/sluice/proxy/filter"
 	"sluice.dev/sluice/proxy/filters"
 	"sluice.dev/sluice/proxy/message"
 	"sluice.dev/sluice/proxy/route"
+	"sluice.dev/sluice/proxy/wire/h1"
 )
 
 // Question is a request that Explain is asked about.
 type Question struct {
 	TLS      bool
+	Name     string // that a TLS client asks for; "" is none
 	Port     uint16 // that the client connects to; 0, and one that nobody listens on, means any
 	Method   string
-	Host     string // as in the URL; a port is ignored
+	Host     string // as sent; a port is ignored
 	Path     string // as sent, without the query
 	RawQuery string
 	Header   message.Header
-	Client   netip.Addr // invalid: IP filters are only mentioned
+	Client   netip.Addr // that connects; invalid: IP filters are only mentioned
 }
 
 // Explain walks a request from the outside in and says at each stage what is found. The last step is the answer.
 func (e *Engine) Explain(q *Question) []model.Step {
 	snap := e.snapshot.Load()
 	x := &explanation{engine: e, snap: snap, question: q}
-	for _, stage := range []func() bool{x.listener, x.target, x.certificate, x.route, x.filters, x.pool} {
+	for _, stage := range []func() bool{x.listener, x.handshake, x.head, x.admit, x.route, x.filters, x.pool} {
 		if !stage() {
 			break
 		}
@@ -44,6 +47,8 @@ type explanation struct {
 	question *Question
 	steps    []model.Step
 	server   *server
+	wire     *message.Request
+	client   netip.Addr
 	request  route.Request
 	entry    *route.Entry[*target]
 }
@@ -99,35 +104,78 @@ func (x *explanation) listener() bool {
 	return x.add(step)
 }
 
-// target puts host and path in canonical form, as the wire does.
-func (x *explanation) target() bool {
-	q := x.question
-	host, ok := canon.Host(q.Host)
-	if !ok {
-		return x.fail(model.Step{Stage: "host", Text: fmt.Sprintf("%q is no host", q.Host)}, message.BadHost)
-	}
-	path, ok := canon.Path(q.Path)
-	if !ok {
-		return x.fail(model.Step{Stage: "path", Text: fmt.Sprintf("%q is no path", q.Path)}, message.BadTarget)
-	}
-	if q.Method == "" {
-		q.Method = http.MethodGet
-	}
-	x.request = route.Request{Method: q.Method, Host: host, Path: path, RawQuery: q.RawQuery, Header: &q.Header}
-	return true
-}
-
-func (x *explanation) certificate() bool {
+func (x *explanation) handshake() bool {
 	if !x.question.TLS || x.server.tls == nil {
 		return true
 	}
-	x.steps = append(x.steps, x.server.tls.Explain(x.request.Host)...)
+	steps := x.server.tls.Explain(x.question.Name)
+	x.steps = append(x.steps, steps...)
+	return !slices.ContainsFunc(steps, func(s model.Step) bool { return !s.OK })
+}
+
+// head reads the request as the wire does, and refuses what that refuses.
+func (x *explanation) head() bool {
+	q := x.question
+	if q.Method == "" {
+		q.Method = http.MethodGet
+	}
+	var head strings.Builder
+	head.WriteString(q.Method + " " + q.Path)
+	if q.RawQuery != "" {
+		head.WriteString("?" + q.RawQuery)
+	}
+	head.WriteString(" HTTP/1.1\r\nHost: " + q.Host + "\r\n")
+	for i := range q.Header.Len() {
+		head.WriteString(q.Header.At(i).Name + ": " + q.Header.At(i).Value + "\r\n")
+	}
+	head.WriteString("\r\n")
+	r, refusal := h1.Parse(head.String(), map[bool]string{false: "http", true: "https"}[q.TLS], x.server.wire)
+	if refusal != nil {
+		stage := map[message.Reason]string{message.BadHost: "host", message.BadTarget: "path"}[refusal.Reason]
+		return x.fail(model.Step{Stage: cmp.Or(stage, "request"), Text: refusal.Detail}, refusal.Reason)
+	}
+	x.wire, x.client = r, q.Client
+	if trusted := x.engine.settings.TrustedProxies; q.Client.IsValid() && contains(trusted, q.Client.Unmap()) {
+		x.client = identify(trusted, &peer{addr: q.Client.Unmap(), trusted: true}, &r.Header)
+		r.Scheme = schemeOf(r)
+	} else {
+		r.Header.DelFunc(managed)
+	}
+	x.request = route.Request{Method: r.Method, Host: r.Host, Path: r.Path, RawQuery: r.RawQuery, Header: &r.Header}
 	return true
+}
+
+// admit is what the server asks before it looks for a rule.
+func (x *explanation) admit() bool {
+	switch s := x.server; {
+	case s.broken:
+		return x.fail(model.Step{
+			Stage: "filters", Origin: s.spec.Origin.String(),
+			Text: "the server's IP filter cannot be built, so that nobody is let in", Mend: "see the problems of this object",
+		}, message.FilterBroken)
+	case x.client.IsValid() && !s.allow.Allow(x.client):
+		return x.keptOut(model.Step{Stage: "filters", Origin: s.spec.Origin.String()}, "server")
+	}
+	return true
+}
+
+func (x *explanation) keptOut(step model.Step, who string) bool {
+	step.OK = false
+	step.Text, step.Mend = fmt.Sprintf("the %s's IP filter keeps %s out", who, x.client), "change ipFilter, or name the proxies in front as trusted"
+	return x.fail(step, message.IPDenied)
 }
 
 func (x *explanation) route() bool {
 	if x.server.rules == nil {
 		return x.fail(model.Step{Stage: "host", Text: "server " + x.server.name + " has no rules"}, message.HostNotFound)
+	}
+	if x.question.TLS && x.server.tls != nil {
+		if reason := x.server.tls.Judge(x.question.Name, x.request.Host); reason != message.OK {
+			return x.fail(model.Step{
+				Stage: "host", Text: fmt.Sprintf("a connection made for %q may not be used for host %q, which has a TLS entry of its own", x.question.Name, x.request.Host),
+				Mend: "connect with that name",
+			}, reason)
+		}
 	}
 	x.steps = append(x.steps, x.server.rules.table.Explain(&x.request)...)
 	found := x.server.rules.table.Lookup(&x.request)
@@ -139,23 +187,23 @@ func (x *explanation) route() bool {
 }
 
 func (x *explanation) filters() bool {
-	t, q := x.entry.Target, x.question
+	t := x.entry.Target
 	step := model.Step{Stage: "filters", OK: true, Origin: t.origin}
-	for who, f := range map[string]*filters.IPFilter{"server": x.server.allow, "rule": t.rule, "path": t.path} {
+	for _, part := range []struct {
+		who    string
+		filter *filters.IPFilter
+	}{{"server", x.server.allow}, {"rule", t.rule}, {"path", t.path}} {
 		switch {
-		case f == nil:
-		case !q.Client.IsValid():
-			step.Lost = append(step.Lost, "the "+who+" has an IP filter; say which client address to judge it")
-		case !f.Allow(q.Client):
-			step.OK = false
-			step.Text, step.Mend = fmt.Sprintf("the %s's IP filter keeps %s out", who, q.Client), "change ipFilter, or name the proxies in front as trusted"
-			return x.fail(step, message.IPDenied)
+		case part.filter == nil || t.broken:
+		case !x.client.IsValid():
+			step.Lost = append(step.Lost, "the "+part.who+" has an IP filter; say which client address to judge it")
+		case !part.filter.Allow(x.client):
+			return x.keptOut(step, part.who)
 		}
 	}
-	slices.Sort(step.Lost)
 	chain := x.snap.chain(t.pipeline)
 	switch {
-	case t.broken || x.server.broken:
+	case t.broken:
 		step.OK, step.Text, step.Mend = false, "an IP filter or setHeaders cannot be built, so that nobody is let in", "see the problems of this object"
 		return x.fail(step, message.FilterBroken)
 	case chain == nil:
@@ -165,18 +213,39 @@ func (x *explanation) filters() bool {
 		step.OK, step.Text, step.Mend = false, "pipeline "+t.pipeline+" cannot be built: "+chain.problems[0].Message, chain.problems[0].Mend
 		return x.fail(step, message.FilterBroken)
 	}
-	if path, ok := x.entry.Rewrite(x.request.Path); !ok {
+	path, ok := x.entry.Rewrite(x.request.Path)
+	if !ok {
 		step.OK, step.Text = false, "rewriteTarget makes no path of "+x.request.Path
 		return x.fail(step, message.BadTarget)
-	} else if path != x.request.Path {
+	}
+	if path != x.request.Path {
 		step.Text = "rewritten to " + path + "; "
 	}
+	x.wire.Path = path
 	var names []string
 	for _, s := range chain.Steps() {
 		names = append(names, s.Name)
 	}
 	step.Text += fmt.Sprintf("pipeline %s: %s", t.pipeline, strings.Join(names, " → "))
-	return x.add(step)
+	x.add(step)
+	return !x.foretold(chain)
+}
+
+// foretold walks the steps that come before the one that forwards. It reports true when one of them answers, and the flow ends there.
+func (x *explanation) foretold(chain *chain) bool {
+	steps, answer := chain.Steps(), ""
+	for i := 0; i < len(steps); {
+		f, ok := steps[i].Filter.(filter.Foreteller)
+		if !ok {
+			return false
+		}
+		result, reason, status, remark := f.Foretell(x.wire)
+		if status != 0 {
+			answer = fmt.Sprintf("%d %s (reason %s) %s", status, http.StatusText(status), reason, remark)
+		}
+		i = steps[i].Next(i, result)
+	}
+	return answer != "" && x.add(model.Step{Stage: "answer", OK: true, Text: answer})
 }
 
 // pool says where the pipeline's forward step would send the request.
@@ -208,7 +277,7 @@ func (x *explanation) pool() bool {
 			step.Lost = append(step.Lost, e.Address+" is on its way out")
 		}
 	}
-	step.Text = fmt.Sprintf("upstream %s: %d endpoints, %s", name, len(status.Endpoints), status.Policy)
+	step.Text = fmt.Sprintf("upstream %s: %d endpoints, %s", name, len(status.Endpoints), cmp.Or(status.Policy, "roundRobin"))
 	x.add(step)
 	return x.add(model.Step{Stage: "answer", OK: true, Text: "what the endpoint answers"})
 }

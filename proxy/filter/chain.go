@@ -24,7 +24,7 @@ func (c *Chain) Run(x *Exchange) bool {
 
 // Resume goes on with the result of the step that had answered Pending.
 func (c *Chain) Resume(x *Exchange, result Result) bool {
-	x.step = c.steps[x.step].next(x.step, result)
+	x.step = c.steps[x.step].Next(x.step, result)
 	return c.run(x)
 }
 
@@ -38,13 +38,13 @@ func (c *Chain) run(x *Exchange) bool {
 		if result == Pending {
 			return false
 		}
-		x.step = step.next(x.step, result)
+		x.step = step.Next(x.step, result)
 	}
 	return true
 }
 
-// next is the step after i: where the result jumps to, else the one behind on success, else none.
-func (s *Step) next(i int, result Result) int {
+// Next is the step after i: where the result jumps to, else the one behind on success, else none.
+func (s *Step) Next(i int, result Result) int {
 	if int(result) < len(s.Jump) {
 		return s.Jump[result]
 	}

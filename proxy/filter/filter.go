@@ -39,6 +39,12 @@ const (
 	Buffer
 )
 
+// Foreteller is a Filter that can say what it would make of a request, for explanations: its result and, with an answer of its own, the
+// reason, the status and a remark to stand behind them; status 0 is no answer.
+type Foreteller interface {
+	Foretell(r *message.Request) (result Result, reason message.Reason, status int, remark string)
+}
+
 // Kind describes a kind of filter. Decode and New are separate so that a spec can be checked without a running engine.
 type Kind struct {
 	Name    string

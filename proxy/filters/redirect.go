@@ -67,6 +67,14 @@ func (r *redirect) Handle(x *filter.Exchange) filter.Result {
 	return redirected
 }
 
+// Foretell is filter.Foreteller.
+func (r *redirect) Foretell(q *message.Request) (filter.Result, message.Reason, int, string) {
+	if q.Scheme == "https" {
+		return filter.Next, message.OK, 0, ""
+	}
+	return redirected, message.RouteRedirect, r.status, "to " + r.location(q)
+}
+
 func (r *redirect) location(q *message.Request) string {
 	path := q.Path
 	if !strings.HasPrefix(path, "/") { // OPTIONS *

@@ -40,6 +40,20 @@ func (p *requestHead) reset(r *message.Request, set *Settings, scheme string) {
 	*r = message.Request{Scheme: scheme, Version: message.HTTP11, Header: header}
 }
 
+// Parse parses a whole request head as a Server with these settings does, without a connection. The Refusal is nil for one that is served.
+func Parse(head, scheme string, set *Settings) (*message.Request, *Refusal) {
+	r, p := new(message.Request), new(requestHead)
+	p.reset(r, set, scheme)
+	f := p.parse(head)
+	if !f.bad() && len(head) > set.HeadBytes {
+		f = fault{message.HeadTooLarge, "the request head is too large"}
+	}
+	if f.bad() {
+		return r, &Refusal{Reason: f.reason, Request: r, Detail: f.detail}
+	}
+	return r, nil
+}
+
 // parse parses a complete head.
 func (p *requestHead) parse(head string) fault {
 	line, rest, ok := nextLine(head)
