@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"sluice.dev/sluice/internal/testkit"
 	"sluice.dev/sluice/proxy/message"
 )
 
@@ -99,6 +100,28 @@ func TestInterimHeadsOfAStreamThatIsReset(t *testing.T) {
 		raw.headers(101, true, pseudo("GET", "/")...)
 		if got := raw.answer(101, "content-length"); got != "103" {
 			t.Errorf("first interim head: %s", got)
+		}
+	}
+}
+
+func TestAnAnswerToNobody(t *testing.T) {
+	for name, answer := range map[string]*message.Response{
+		"with a body": {Status: 200, Length: 2, Body: &pieces{rest: []string{"ok"}}},
+		"without one": {Status: 204},
+	} {
+		ended := make(chan error, 1)
+		w := serve(t, func(x message.Stream) {
+			testkit.Eventually(t, 5*time.Second, "the client is gone", x.Gone)
+			_, err := x.Respond(answer)
+			ended <- err
+		})
+		raw := w.raw()
+		raw.headers(1, true, pseudo("GET", "/")...)
+		if err := raw.framer.WriteRSTStream(1, http2.ErrCodeCancel); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, message.ErrClientGone) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (x *stream) Respond(r *message.Response) (int64, error) {
 	// Whatever is buffered when the handler returns goes out without a say of ours, so that this last deadline stays.
 	defer x.deadline(x.control.SetWriteDeadline, x.server.settings.Limits.WriteTimeout)
 	if bodyless || r.Body == nil {
-		return 0, nil
+		return 0, x.delivered()
 	}
 	sent, err := x.copy(r.Body)
 	if err != nil {
@@ -114,7 +114,16 @@ func (x *stream) Respond(r *message.Response) (int64, error) {
 			}
 		}
 	}
-	return sent, nil
+	return sent, x.delivered()
+}
+
+// delivered is ErrClientGone when the stream was reset: what is small waits in buffers, and no write says so.
+func (x *stream) delivered() error {
+	if !x.Gone() {
+		return nil
+	}
+	x.broken = true
+	return message.ErrClientGone
 }
 
 var sluice = []string{"sluice"}
