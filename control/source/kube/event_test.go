@@ -54,7 +54,7 @@ func TestAProblemBecomesOneEvent(t *testing.T) {
 			t.Errorf("%d Events were sent", n)
 		}
 		later(eventRenew + time.Minute)
-		if e := all[*eventsv1.Event](a)[0]; e.Series == nil || e.Series.Count != 2 || time.Since(e.Series.LastObservedTime.Time) > 2*time.Minute {
+		if e := all[*eventsv1.Event](a)[0]; e.Series == nil || e.Series.Count != 3 || time.Since(e.Series.LastObservedTime.Time) > 2*time.Minute {
 			t.Errorf("Event %+v", e)
 		}
 		a.put(ingress("shop", "web", "sluice"))

@@ -167,7 +167,7 @@ func (a *announcer) prune(key model.Key, problems []model.Problem) {
 	}
 }
 
-// write creates the Event of a problem; one that is there already is told that it goes on, unless we only just came.
+// write creates the Event of a problem; one that is there already, by us or by the replica before us, is told that it goes on.
 func (a *announcer) write(ctx context.Context, object *store.Object, p model.Problem) error {
 	event := a.event(object, p)
 	a.mu.Lock()
@@ -178,14 +178,15 @@ func (a *announcer) write(ctx context.Context, object *store.Object, p model.Pro
 		next.count = before.count + 1
 	}
 	_, err := a.writer.client.create(ctx, events(), event.Namespace, event)
-	if apierrors.IsAlreadyExists(err) && next.count > 1 {
+	if apierrors.IsAlreadyExists(err) {
+		next.count = max(next.count, 2) // those that go on have at least so much
 		err = a.repeat(ctx, event, next.count)
 	}
-	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
-		return err
-	}
-	if apierrors.IsInvalid(err) {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsNotFound(err) && next.count > 1: // it can never be, or was forgotten just now
 		a.writer.settings.Log.Debug("an Event was not taken", "object", object.Key.String(), "error", err)
+	case err != nil:
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
