@@ -40,10 +40,12 @@ type Cluster struct {
 	objects    *applier
 }
 
+// AdminToken is the bearer token of an administrator.
+const AdminToken = "test-administrator"
+
 const (
-	adminToken = "test-administrator"
-	etcdURL    = "http://127.0.0.1:2379"
-	port       = "6443"
+	etcdURL = "http://127.0.0.1:2379"
+	port    = "6443"
 )
 
 // controllers are the parts of the controller manager that the tests need.
@@ -115,14 +117,14 @@ func (c *Cluster) writeFiles() (err error) {
 		"server.key": key,
 		"sa.key":     pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
 		"sa.pub":     pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
-		"tokens.csv": []byte(adminToken + ",admin,admin,system:masters\n"),
+		"tokens.csv": []byte(AdminToken + ",admin,admin,system:masters\n"),
 		"audit.yaml": []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"),
 	} {
 		if err := os.WriteFile(c.file(name), data, 0o600); err != nil {
 			return err
 		}
 	}
-	c.Kubeconfig, err = c.WriteKubeconfig("admin", c.Server, adminToken)
+	c.Kubeconfig, err = c.WriteKubeconfig("admin", c.Server, AdminToken)
 	return err
 }
 
@@ -176,7 +178,7 @@ func (c *Cluster) ready(ctx context.Context) bool {
 // StopAPIServer takes the API server and the controllers away; etcd keeps what it had.
 func (c *Cluster) StopAPIServer() {
 	c.controller.Stop(time.Second)
-	c.apiserver.Stop(5 * time.Second)
+	c.apiserver.Stop(2 * time.Second)
 }
 
 // Stop ends the control plane.
@@ -191,5 +193,5 @@ func (c *Cluster) Client() *kubernetes.Clientset { return c.client }
 
 // Config is an administrator's, without a rate limit; a copy.
 func (c *Cluster) Config() *rest.Config {
-	return &rest.Config{Host: c.Server, BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{CAData: c.Authority.PEM}, QPS: -1}
+	return &rest.Config{Host: c.Server, BearerToken: AdminToken, TLSClientConfig: rest.TLSClientConfig{CAData: c.Authority.PEM}, QPS: -1}
 }

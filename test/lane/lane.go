@@ -27,6 +27,7 @@ type Lane struct {
 	Audit  bool // the API server writes down every request, in Dir/audit.log of the cluster
 	Runner *pods.Runner
 	Images pods.Images
+	Audit  bool // set before Main: have every request written, for Audited
 
 	unavailable error
 	mu          sync.Mutex

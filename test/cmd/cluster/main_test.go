@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -40,15 +39,35 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCommand runs the program as make cluster does.
-func TestCommand(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+// build builds this program.
+func build(ctx context.Context, t *testing.T) string {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "cluster")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	dir := t.TempDir()
+	return program
+}
+
+// run runs it, and returns its output and exit code, or skips the test.
+func run(ctx context.Context, t *testing.T, program string, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, program, args...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if cmd.ProcessState.ExitCode() == exitSkipped {
+		t.Skip(string(out))
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// TestCommand runs the program as make cluster does.
+func TestCommand(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
 	script := `
 set -e
 test "$SLUICE_ADDRESS" = 10.202.0.10
@@ -66,34 +85,52 @@ for i in $(seq 300); do
   sleep 0.1
 done
 `
-	cmd := exec.CommandContext(ctx, program, "--no-sluice", "--dir", dir, "--image", "example.org/web*=test/echo --service-name x", "--", "sh", "-c", script)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		t.Fatalf("%v: %s", err, out.String())
-	}
-	if exit.ExitCode() == exitSkipped {
-		t.Skip("no test namespace on this machine")
-	}
+	out, code := run(ctx, t, build(ctx, t), "--no-sluice", "--dir", t.TempDir(), "--image", "example.org/web*=test/echo --service-name x", "--", "sh", "-c", script)
 	for _, part := range []string{`"path": "/hello"`, `"pod": "from args"`, `"service": "x"`} {
-		if !strings.Contains(out.String(), part) {
-			t.Errorf("no %s in %s", part, out.String())
+		if !strings.Contains(out, part) {
+			t.Errorf("no %s in %s", part, out)
 		}
 	}
-	if exit.ExitCode() != 3 {
-		t.Errorf("exit code %d, want the command's, 3", exit.ExitCode())
+	if code != 3 {
+		t.Errorf("exit code %d, want the command's, 3: %s", code, out)
+	}
+}
+
+// TestSluice gives a program in the place of Sluice what Sluice is given, and waits for it.
+func TestSluice(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	stand := filepath.Join(dir, "stand-in")
+	text := "#!/bin/sh\necho \"$@\" > " + dir + "/args\nexec " + dir + "/programs/echo --http-port 2381\n"
+	if err := os.WriteFile(stand, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, code := run(ctx, t, build(ctx, t), "--dir", dir, "--sluice", stand, "--ingress-class", "sluice", "--", "sh", "-c", "cat "+dir+"/args; curl -s localhost:2381/readyz; kill -TERM $$")
+	for _, part := range []string{
+		"serve --kubeconfig " + dir + "/control-plane/admin.kubeconfig --http 10.202.0.10:80 --https 10.202.0.10:443 --publish-status-address 10.202.0.10 ",
+		" --ingress-class sluice\n", `"path": "/readyz"`,
+	} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in %s", part, out)
+		}
+	}
+	if code != 128+15 {
+		t.Errorf("exit code %d, want that of SIGTERM", code)
+	}
+	stand = filepath.Join(dir, "ends")
+	if err := os.WriteFile(stand, []byte("#!/bin/sh\necho unknown flag\nexit 2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, code = run(ctx, t, build(ctx, t), "--sluice", stand, "--", "true")
+	if code != exitFailed || !strings.Contains(out, "it ended with exit code 2") || !strings.Contains(out, "unknown flag") {
+		t.Errorf("Sluice that ends: %d, %s", code, out)
 	}
 }
 
 // TestUnavailable says what is missing where the machine has no namespaces.
 func TestUnavailable(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "cluster")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "--", "true")
+	cmd := exec.CommandContext(t.Context(), build(t.Context(), t), "--", "true")
 	cmd.Env = []string{"PATH=/nowhere"}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
