@@ -41,7 +41,8 @@ type api struct {
 	down     error               // of every connection
 	oldKind  bool                // it cannot begin a watch with a list
 	mangle   func(n int, line []byte) [][]byte
-	watching int // how many watches are open
+	watching int  // how many watches are open
+	hang     bool // no request is answered, no watch has news
 }
 
 type change struct {
@@ -241,6 +242,12 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.requests = append(a.requests, asked)
 	if a.down != nil {
 		return nil, a.down
+	}
+	if a.hang {
+		a.mu.Unlock()
+		defer a.mu.Lock()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
 	if a.answer != nil {
 		if code := a.answer(asked); code != 0 {

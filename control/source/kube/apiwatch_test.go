@@ -138,6 +138,9 @@ func (a *api) stream(r *http.Request, q request, w *io.PipeWriter, from int, lin
 			sent++
 			lines = append(lines, made...)
 		}
+		if a.hang {
+			lines = nil
+		}
 		a.mu.Unlock()
 		if len(lines) > 0 {
 			continue

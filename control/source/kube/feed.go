@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -67,7 +69,11 @@ const (
 	steadyAfter   = 10 * time.Second // a watch that lived so long makes retries begin anew
 	serverDelays  = 10 * time.Second // a server that asks for more patience gets so much
 	backoffFactor = 2
+	watchShortest = 120 // seconds; twice as many at most
+	answerWithin  = 20 * time.Second
 )
+
+var errHung = errors.New("the API server took the request and does not answer")
 
 // run reads and watches until the context ends.
 func (f *feed) run(ctx context.Context) {
@@ -135,9 +141,17 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	return list, err
 }
 
-// watch watches for the reflector.
+// watch watches for the reflector. A watch that hangs, at its beginning or later, cannot be told from one without changes; so none lives
+// long.
 func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := f.client.watch(ctx, f.kind.resource, f.namespace, f.scoped(options))
+	seconds := watchShortest + rand.Int64N(watchShortest)
+	options.TimeoutSeconds = &seconds
+	once, cancel := context.WithCancelCause(ctx)
+	hung := time.AfterFunc(answerWithin, func() { cancel(errHung) })
+	w, err := f.client.watch(once, f.kind.resource, f.namespace, f.scoped(options))
+	if err != nil && context.Cause(once) == errHung {
+		err = errHung
+	}
 	stream := options.SendInitialEvents != nil
 	if stream && isRefusal(err) {
 		f.refused = err
@@ -146,22 +160,27 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 		f.asked(ctx, err)
 	}
 	if err != nil {
+		cancel(nil)
 		return nil, err
 	}
+	hung.Reset(time.Duration(seconds)*time.Second + answerWithin)
 	f.opened(true)
-	return &watching{Interface: w, feed: f}, nil
+	return &watching{Interface: w, end: sync.OnceFunc(func() {
+		f.opened(false)
+		hung.Stop()
+		cancel(nil)
+	})}, nil
 }
 
-// watching tells its feed when the watch ends.
+// watching tells when the watch ends.
 type watching struct {
 	watch.Interface
-	feed *feed
-	once sync.Once
+	end func()
 }
 
 // Stop ends the watch.
 func (w *watching) Stop() {
-	w.once.Do(func() { w.feed.opened(false) })
+	w.end()
 	w.Interface.Stop()
 }
 

@@ -312,6 +312,35 @@ func TestStartedWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
+// TestAServerThatHangs takes requests and says nothing, on watches that are open either.
+func TestAServerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, few()...)
+		a.hang = true
+		w := start(t, a, nil)
+		later(time.Minute)
+		waiting, _ := w.source.Ready()
+		if w.synced() || !slices.ContainsFunc(waiting, func(s string) bool { return strings.Contains(s, "does not answer") }) {
+			t.Errorf("synced %v, waiting %q", w.synced(), waiting)
+		}
+		a.set(func() { a.hang = false })
+		later(answerWithin + 5*time.Second)
+		w.expect(fewKeys)
+		a.set(func() { a.hang = true })
+		a.put(service("shop", "late"))
+		later(10 * time.Minute)
+		w.expect(fewKeys)
+		if s := w.source.Stale(); s < time.Minute {
+			t.Errorf("stale %v", s)
+		}
+		a.set(func() { a.hang = false })
+		later(answerWithin + 5*time.Second)
+		if !strings.Contains(w.has(), "Service shop/late") {
+			t.Errorf("store has %s", w.has())
+		}
+	})
+}
+
 func TestExpiredVersionsAreListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, few()...)
