@@ -24,10 +24,9 @@ import (
 // Lane is what the tests of a package share. Its zero value is for Main.
 type Lane struct {
 	*cluster.Cluster
-	Audit  bool // the API server writes down every request, in Dir/audit.log of the cluster
+	Audit  bool // set before Main: every request is written down, for Audited
 	Runner *pods.Runner
 	Images pods.Images
-	Audit  bool // set before Main: have every request written, for Audited
 
 	unavailable error
 	mu          sync.Mutex
