@@ -2,12 +2,14 @@ package h1
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice.dev/sluice/proxy/message"
 )
@@ -85,6 +87,45 @@ func TestLargeBodiesPassWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestBodyThatBreaksOffUnderTheAnswer: the answer breaks off with it, which is not the origin's fault.
+func TestRequestBodyThatBreaksOffUnderTheAnswer(t *testing.T) {
+	addr := origin(t, func(_ int, d *dialed) {
+		if _, err := http.ReadRequest(d.r); err == nil {
+			d.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+			_, _ = io.Copy(io.Discard, d.r)
+		}
+	})
+	c := connect(t, addr, nil)
+	r := get("/")
+	fault := &message.BodyError{Reason: message.BadChunk, Err: errors.New("a chunk is malformed")}
+	read := make(chan struct{})
+	r.Method, r.Length, r.Body = "POST", message.Unknown, &breaking{after: read, err: fault}
+	if err := c.Send(r, "a"); err != nil {
+		t.Fatal(err)
+	}
+	var response message.Response
+	if err := c.Receive(&response, nil, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(response.Body, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	close(read)
+	if _, err := response.Body.Read(make([]byte, 2)); !errors.Is(err, fault) {
+		t.Errorf("the answer ended with %v", err)
+	}
+}
+
+// breaking is a body that breaks off after something has happened.
+type breaking struct {
+	after chan struct{}
+	err   error
+}
+
+func (b *breaking) Read([]byte) (int, error) { <-b.after; return 0, b.err }
+func (b *breaking) Trailer() *message.Header { return nil }
+func (b *breaking) Close() error             { return nil }
 
 func TestEarlyAnswerLeavesNobodyBehind(t *testing.T) {
 	addr := origin(t, func(_ int, d *dialed) {

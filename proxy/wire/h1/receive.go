@@ -179,6 +179,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.c.inExchange = false
 	default:
 		b.c.Close()
+		if fault := b.c.sender.fault(); fault != nil {
+			return n, fault // the request body broke off: that cut the origin off
+		}
 		err = explainBody(err)
 	}
 	return n, err
