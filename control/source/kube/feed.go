@@ -39,7 +39,7 @@ type feed struct {
 	// For the reflector's goroutine only.
 	version string             // the newest that was heard of
 	relist  context.CancelFunc // ends the present watch
-	refused error              // of a stream that was to begin with a list
+	refused error              // why a stream that was to begin with a list did not, and a list will not be had either
 
 	mu    sync.Mutex
 	state feedState
@@ -130,7 +130,7 @@ func (f *feed) scoped(options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-// list lists for the reflector. What a stream was just refused is not asked for a second time.
+// list lists for the reflector. What a stream has just asked for in vain is not asked for a second time.
 func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if err := f.refused; err != nil {
 		f.refused = nil
@@ -149,11 +149,11 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	once, cancel := context.WithCancelCause(ctx)
 	hung := time.AfterFunc(answerWithin, func() { cancel(errHung) })
 	w, err := f.client.watch(once, f.kind.resource, f.namespace, f.scoped(options))
-	if err != nil && context.Cause(once) == errHung {
+	if err != nil && errors.Is(context.Cause(once), errHung) {
 		err = errHung
 	}
 	stream := options.SendInitialEvents != nil
-	if stream && isRefusal(err) {
+	if stream && (isRefusal(err) || errors.Is(err, errHung)) {
 		f.refused = err
 	}
 	if !stream || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) { // old servers cannot begin a watch with a list
