@@ -131,8 +131,14 @@ func (x *explanation) head() bool {
 	head.WriteString("\r\n")
 	r, refusal := h1.Parse(head.String(), map[bool]string{false: "http", true: "https"}[q.TLS], x.server.wire)
 	if refusal != nil {
-		stage := map[message.Reason]string{message.BadHost: "host", message.BadTarget: "path"}[refusal.Reason]
-		return x.fail(model.Step{Stage: cmp.Or(stage, "request"), Text: refusal.Detail}, refusal.Reason)
+		step := model.Step{Stage: "request", Text: refusal.Detail}
+		switch refusal.Reason {
+		case message.BadHost:
+			step = model.Step{Stage: "host", Text: fmt.Sprintf("%q is no host", q.Host)}
+		case message.BadTarget:
+			step = model.Step{Stage: "path", Text: fmt.Sprintf("%q is no path", q.Path)}
+		}
+		return x.fail(step, refusal.Reason)
 	}
 	x.wire, x.client = r, q.Client
 	if trusted := x.engine.settings.TrustedProxies; q.Client.IsValid() && contains(trusted, q.Client.Unmap()) {
@@ -277,7 +283,11 @@ func (x *explanation) pool() bool {
 			step.Lost = append(step.Lost, e.Address+" is on its way out")
 		}
 	}
-	step.Text = fmt.Sprintf("upstream %s: %d endpoints, %s", name, len(status.Endpoints), cmp.Or(status.Policy, "roundRobin"))
+	count := fmt.Sprintf("%d endpoints", len(status.Endpoints))
+	if len(status.Endpoints) == 1 {
+		count = "1 endpoint"
+	}
+	step.Text = fmt.Sprintf("upstream %s: %s, %s", name, count, cmp.Or(status.Policy, "roundRobin"))
 	x.add(step)
 	return x.add(model.Step{Stage: "answer", OK: true, Text: "what the endpoint answers"})
 }
