@@ -45,13 +45,41 @@ func decode(doc *document.Document) (*Object, []model.Problem) {
 		return nil, mistake(doc, "apiVersion", "NoAPIVersion", "kind "+doc.Kind+" needs an apiVersion", "write apiVersion: "+wanted)
 	case wanted != "" && (group == wantedGroup || group == "extensions"):
 		return nil, mistake(doc, "apiVersion", "UnknownAPIVersion", fmt.Sprintf("apiVersion %q of kind %s is not known", doc.APIVersion, doc.Kind), "write apiVersion: "+wanted)
+	case doc.Kind == "":
+		return nil, mistake(doc, "", "KindMissing", "the document has no kind", kindFor(group))
 	case doc.APIVersion == "":
 		return decodeOwn(doc)
+	}
+	if kind := meant(doc.Kind, doc.APIVersion); kind != "" {
+		return nil, mistake(doc, "kind", "UnknownKind", fmt.Sprintf("kind %q of %s is not known", shorten(doc.Kind), doc.APIVersion), fmt.Sprintf("did you mean %q?", kind))
 	}
 	return nil, []model.Problem{{
 		Origin: model.Origin{Key: keyOf(doc)}, Reason: ReasonForeignKind, Severity: model.Warning,
 		Message: fmt.Sprintf("kind %s of %s is not used", doc.Kind, doc.APIVersion),
 	}}
+}
+
+// kindFor says how to begin a document of an API group.
+func kindFor(group string) string {
+	switch group {
+	case "networking.k8s.io":
+		return "add kind: Ingress, or kind: IngressClass"
+	case "discovery.k8s.io":
+		return "add kind: EndpointSlice"
+	case "v1":
+		return "add kind: Service, or kind: Secret"
+	}
+	return "begin it with kind: " + strings.Join(model.Kinds(), ", kind: ") + ", or with the apiVersion and kind of an Ingress, Service, EndpointSlice or Secret"
+}
+
+// meant is the used kind of an apiVersion that a misspelt one stands for, such as ingress or Ingresses; "" when it is none.
+func meant(kind, apiVersion string) string {
+	for known, version := range apiVersions() {
+		if version == apiVersion && (strings.EqualFold(kind, known) || strings.EqualFold(kind, known+"s") || strings.EqualFold(kind, known+"es") || document.Nearest(kind, []string{known}) != "") {
+			return known
+		}
+	}
+	return ""
 }
 
 func mistake(doc *document.Document, field, reason, message, mend string) []model.Problem {
@@ -109,6 +137,7 @@ func decodeKubernetes(doc *document.Document) (*Object, []model.Problem) {
 		return nil, problems
 	}
 	made, _ := FromAPI(into)
+	problems = append(problems, valueProblems(key, made.Value)...)
 	return NewObject(kindName(doc.Kind), known(key.Namespace), key.Name, made.Value), problems
 }
 

@@ -158,3 +158,65 @@ func TestDecodeOwnKind(t *testing.T) {
 		t.Errorf("%T %v", o.Value, o.Key)
 	}
 }
+
+// TestDecodeValues keeps what can serve of an object, and names each value that cannot.
+func TestDecodeValues(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}, {port: 0}, {port: -5}, {port: 65536}]}\n", []string{
+			`Service default/a spec.ports[1].port: 0 is no port; use 1 to 65535`,
+			`Service default/a spec.ports[2].port: -5 is no port; use 1 to 65535`,
+			`Service default/a spec.ports[3].port: 65536 is no port; use 1 to 65535`,
+		}},
+		{"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a}\naddressType: ipv4\nports: [{port: 0}, {name: any}]\nendpoints: [{addresses: [10.0.0.1]}, {addresses: [web]}, {addresses: [\"fe80::1%eth0\"]}, {addresses: []}]\n", []string{
+			`EndpointSlice default/a addressType: "ipv4" is no addressType; did you mean "IPv4"?`,
+			`EndpointSlice default/a ports[0].port: 0 is no port; use 1 to 65535`,
+			`EndpointSlice default/a endpoints[1].addresses: "web" is no IP address; write the address of a Pod, without port`,
+			`EndpointSlice default/a endpoints[2].addresses: "fe80::1%eth0" is no IP address; write the address of a Pod, without port`,
+			`EndpointSlice default/a endpoints[3].addresses: "" is no IP address; write the address of a Pod, without port`,
+		}},
+		{"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a}\naddressType: FQDN\nendpoints: [{addresses: [web.test]}]\n", nil},
+	} {
+		o, problems := decodeOne(t, c.text)
+		if o == nil {
+			t.Errorf("%s: no object", c.text)
+		}
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.String())
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.text, diff)
+		}
+	}
+	o, problems := decodeOne(t, "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a}\naddressType: IPv4\nendpoints: ["+strings.Repeat("{addresses: [x]}, ", 5000)+"]\n")
+	if o == nil || len(problems) != maxValueProblems {
+		t.Errorf("%d problems", len(problems))
+	}
+}
+
+// TestDecodeMisspeltKind tells a slip from a kind that is used elsewhere.
+func TestDecodeMisspeltKind(t *testing.T) {
+	for text, want := range map[string]string{
+		"apiVersion: networking.k8s.io/v1\nkind: ingress\n":           `did you mean "Ingress"?`,
+		"apiVersion: networking.k8s.io/v1\nkind: Ingresses\n":         `did you mean "Ingress"?`,
+		"apiVersion: networking.k8s.io/v1\nkind: Ingres\n":            `did you mean "Ingress"?`,
+		"apiVersion: networking.k8s.io/v1\nkind: IngressClas\n":       `did you mean "IngressClass"?`,
+		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlices\n":     `did you mean "EndpointSlice"?`,
+		"apiVersion: v1\nkind: secret\n":                              `did you mean "Secret"?`,
+		"apiVersion: networking.k8s.io/v1\nmetadata: {name: a}\n":     "add kind: Ingress, or kind: IngressClass",
+		"apiVersion: v1\nmetadata: {name: a}\n":                       "add kind: Service, or kind: Secret",
+		"metadata: {name: a}\n":                                       "begin it with kind: HTTPServer, kind: Pipeline, kind: IngressController, or with the apiVersion",
+		"apiVersion: v1\nkind: ServiceAccount\n":                      "",
+		"apiVersion: v1\nkind: Endpoints\n":                           "",
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n":     "",
+		"apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n": "",
+	} {
+		_, problems := decodeOne(t, text)
+		if len(problems) != 1 || !strings.Contains(problems[0].Mend, want) || (want == "") != (problems[0].Severity == model.Warning) {
+			t.Errorf("%q: %v", text, problems)
+		}
+	}
+}
