@@ -26,7 +26,7 @@ type exchange struct {
 	client  netip.Addr
 	query   route.Request
 	page    page
-	intake  *intake // nil unless the request has a body of unknown length
+	counted message.Counted // the request body, if there is one
 
 	answered  bool // a head went out, or was tried to
 	tunnelled bool
@@ -83,7 +83,7 @@ func (x *exchange) end() {
 // release gives x back; what it holds on to is what the next exchange uses.
 func (x *exchange) release() {
 	x.Stream, x.Request, x.Response = nil, nil, nil
-	x.engine, x.snap, x.server, x.metrics, x.target, x.chain, x.intake = nil, nil, nil, nil, nil, nil, nil
+	x.engine, x.snap, x.server, x.metrics, x.target, x.chain, x.counted = nil, nil, nil, nil, nil, nil, nil
 	x.answered, x.tunnelled, x.status, x.up, x.sent = false, false, 0, 0, 0
 	x.record, x.query = telemetry.Record{}, route.Request{}
 	exchanges.Put(x)

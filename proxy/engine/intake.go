@@ -64,21 +64,22 @@ func (x *exchange) take(limit int64) bool {
 	switch {
 	case r.Body == nil:
 	case r.Length != message.Unknown:
+		x.counted, _ = r.Body.(message.Counted)
 		return limit <= 0 || r.Length <= limit // the framing holds the body to its length
 	default:
-		x.intake = &intake{Body: r.Body, limit: limit}
-		r.Body = x.intake
+		b := &intake{Body: r.Body, limit: limit}
+		x.counted, r.Body = b, b
 	}
 	return true
 }
 
-// received is how much of the request body there was.
+// Passed is message.Counted.
+func (b *intake) Passed() int64 { return b.passed.Load() }
+
+// received is how much of the request body was read: what a client declares may never come.
 func (x *exchange) received() int64 {
-	switch {
-	case x.intake != nil:
-		return x.intake.passed.Load()
-	case x.Request.Length > 0:
-		return x.Request.Length
+	if x.counted == nil {
+		return 0
 	}
-	return 0
+	return x.counted.Passed()
 }

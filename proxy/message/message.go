@@ -78,6 +78,9 @@ type Prober interface {
 	Probe(wait time.Duration) error
 }
 
+// Counted is a Body of a request that knows how much of it was read.
+type Counted interface{ Passed() int64 }
+
 // Ready is a Body that knows what it has. Whoever sends a body on writes a head together with what is ready, and does not
 // let it wait for what is not; a Body without the method counts as never ready.
 type Ready interface {

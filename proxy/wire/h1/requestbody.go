@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice.dev/sluice/proxy/message"
@@ -21,6 +22,7 @@ type requestBody struct {
 	until    time.Time // when set, the end of all reading
 	since    time.Time // when moved was 0
 	moved    int       // bytes
+	passed   atomic.Int64
 	over     bool
 	fault    error // what Read answers from now on
 }
@@ -52,6 +54,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.content.Read(p)
 	b.moved += n
+	b.passed.Add(int64(n))
 	if err != nil {
 		b.fault = b.explain(err)
 	}
@@ -70,6 +73,9 @@ func (b *requestBody) explain(err error) error {
 	}
 	return &message.BodyError{Reason: message.ClientGone, Err: errors.Join(message.ErrClientGone, err)}
 }
+
+// Passed is message.Counted.
+func (b *requestBody) Passed() int64 { return b.passed.Load() }
 
 // Trailer returns the trailer fields that may be passed on.
 func (b *requestBody) Trailer() *message.Header {

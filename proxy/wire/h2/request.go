@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"sluice.dev/sluice/canon"
 	"sluice.dev/sluice/proxy/message"
@@ -156,6 +157,7 @@ func isNumber(s string) bool {
 type requestBody struct {
 	x       *stream
 	trailer *message.Header
+	passed  atomic.Int64
 	head    []byte // read ahead, with headErr behind it
 	headErr error
 }
@@ -175,13 +177,19 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if len(b.head) > 0 {
 		n := copy(p, b.head)
 		b.head = b.head[n:]
+		b.passed.Add(int64(n))
 		return n, nil
 	}
 	if b.headErr != nil {
 		return 0, b.headErr
 	}
-	return b.read(p)
+	n, err := b.read(p)
+	b.passed.Add(int64(n))
+	return n, err
 }
+
+// Passed is message.Counted.
+func (b *requestBody) Passed() int64 { return b.passed.Load() }
 
 var errOver = &message.BodyError{Reason: message.ClientGone, Err: errors.New("the exchange is over")}
 
