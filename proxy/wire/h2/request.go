@@ -79,18 +79,30 @@ func (x *stream) target() (message.Reason, string) {
 	return message.OK, ""
 }
 
+const fieldSigns = len(": \r\n") // of a field, where heads are text
+
 // fields takes over the fields. net/http has refused the connection-specific ones (RFC 9113 §8.2.2) and lost the order of names, so
 // they come sorted.
 func (x *stream) fields(most int) (message.Reason, string) {
 	q := &x.request
 	names := make([]string, 0, len(x.r.Header))
-	count := 0
+	count, size := 0, len(q.Method)+len(q.Target)+len(q.Authority)
 	for name, values := range x.r.Header {
 		names = append(names, name)
-		count += len(values)
+		if name == "Cookie" { // its crumbs will be one
+			count++
+		} else {
+			count += len(values)
+		}
+		for _, value := range values {
+			size += len(name) + len(value) + fieldSigns
+		}
 	}
-	if count > most {
+	switch {
+	case count > most:
 		return message.HeadTooLarge, "too many fields"
+	case size > x.server.settings.Limits.HeadBytes:
+		return message.HeadTooLarge, "the head is too large"
 	}
 	slices.Sort(names)
 	q.Header = message.HeaderOver(make([]message.Field, 0, count))

@@ -71,7 +71,7 @@ func New(settings Settings) *Server {
 			MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
 		},
 		ReadHeaderTimeout: settings.Limits.HeadTimeout, IdleTimeout: settings.Limits.IdleTimeout,
-		MaxHeaderBytes: settings.Limits.HeadBytes,
+		MaxHeaderBytes: 2 * settings.Limits.HeadBytes, // what is over this it refuses itself, and nobody hears of it
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, s.infoOf(c))
 		},
