@@ -41,6 +41,7 @@ type Server struct {
 	settings Settings
 	http     *http.Server
 	feed     chan net.Conn
+	ready    chan struct{} // closed when net/http begins to accept
 	ended    chan struct{} // closed by Close and at the end of Drain's last call: no more connections
 
 	mu    sync.Mutex
@@ -58,7 +59,7 @@ func New(settings Settings) *Server {
 	if settings.Limits == nil {
 		settings.Limits = h1.DefaultSettings()
 	}
-	s := &Server{settings: settings, feed: make(chan net.Conn), ended: make(chan struct{}), conns: map[net.Conn]*served{}}
+	s := &Server{settings: settings, feed: make(chan net.Conn), ready: make(chan struct{}), ended: make(chan struct{}), conns: map[net.Conn]*served{}}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	s.http = &http.Server{
@@ -78,7 +79,7 @@ func New(settings Settings) *Server {
 		ConnState: s.state,
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what goes wrong with a request is in the access log
 	}
-	go func() { _ = s.http.Serve(listener{s}) }() // it ends with Close or Drain, for no other reason
+	go func() { _ = s.http.Serve(&listener{s: s}) }() // it ends with Close or Drain, for no other reason
 	return s
 }
 
@@ -108,6 +109,10 @@ func (s *Server) Drain(ctx context.Context) error {
 	call := time.AfterFunc(s.settings.Limits.LastCall, s.end)
 	defer call.Stop()
 	defer context.AfterFunc(ctx, s.end)()
+	select {
+	case <-s.ready: // a Serve that comes after Shutdown accepts nothing
+	case <-s.ended:
+	}
 	return s.http.Shutdown(ctx)
 }
 
@@ -148,11 +153,15 @@ func (s *Server) state(c net.Conn, state http.ConnState) {
 }
 
 // listener hands out the connections that Serve was given.
-type listener struct{ s *Server }
+type listener struct {
+	s    *Server
+	once sync.Once
+}
 
 var errEnded = errors.New("the server takes no more connections")
 
-func (l listener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
+	l.once.Do(func() { close(l.s.ready) })
 	select {
 	case conn := <-l.s.feed:
 		return conn, nil
@@ -161,9 +170,9 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l listener) Close() error { return nil }
+func (l *listener) Close() error { return nil }
 
-func (l listener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // serve turns one request of net/http into a stream, and sees that it is answered.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
