@@ -183,6 +183,21 @@ func (l *loaded) places() string {
 	return text
 }
 
+// waitFor waits until a source has been read, or cannot be.
+func waitFor(source *kube.Source, ended <-chan struct{}) {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for !source.Refused() {
+		select {
+		case <-source.Synced():
+			return
+		case <-ended:
+			return
+		case <-look.C:
+		}
+	}
+}
+
 // readWithin is how long check and explain wait for an API server.
 const readWithin = 30 * time.Second
 
@@ -210,10 +225,7 @@ func (l *loaded) readCluster(ctx context.Context, o *options, s streams) error {
 		defer close(ended)
 		source.Run(ctx)
 	}()
-	select {
-	case <-source.Synced():
-	case <-ended:
-	}
+	waitFor(source, ended)
 	waiting, degraded := source.Ready()
 	cancel()
 	<-ended

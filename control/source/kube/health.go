@@ -166,6 +166,14 @@ func (h *health) report() (waiting, degraded []string) {
 	return waiting, degraded
 }
 
+// refusedNeeded reports whether something may not be read without which nothing is served.
+func (h *health) refusedNeeded() bool {
+	return slices.ContainsFunc(h.all(), func(f *feed) bool {
+		state := f.now()
+		return f.kind.cost == "" && !state.read && isRefusal(state.err)
+	})
+}
+
 // stale is how long ago the oldest part of what is served was fresh.
 func (h *health) stale() time.Duration {
 	var oldest time.Duration

@@ -90,6 +90,9 @@ func (s *Source) Ready() (waiting, degraded []string) {
 	}
 }
 
+// Refused reports whether something may not be read without which nothing is served: who reads only once need not wait.
+func (s *Source) Refused() bool { return s.health.refusedNeeded() }
+
 // Stale is how long ago the oldest part of what the source has was known to be fresh; 0 while everything is watched.
 func (s *Source) Stale() time.Duration { return s.health.stale() }
 
