@@ -35,7 +35,8 @@ type conn struct {
 	tunnel   *tunnel
 
 	stay   stay
-	glance bool // the next wait is a short one
+	glance bool      // the next wait is a short one
+	since  time.Time // when it began to wait for a request
 }
 
 // asked is what the request says about the response; filters may change the request.
@@ -129,11 +130,11 @@ func (c *conn) begin() bool {
 // await waits for the first bytes of a request that the stay leaves to us; false when the connection is over.
 func (c *conn) await() bool {
 	defer c.idle.Store(false)
-	since := time.Now()
-	for now := since; ; now = time.Now() {
+	c.since = time.Now()
+	for now := c.since; ; now = time.Now() {
 		c.rest(now)
 		draining := c.server.draining.Load() // after the deadline, which Drain moves
-		if draining && !c.lastCall(now, since.Add(c.set.LastCall)) {
+		if draining && !c.lastCall(now, c.since.Add(c.set.LastCall)) {
 			return false
 		}
 		err := c.stay.read()
@@ -141,7 +142,6 @@ func (c *conn) await() bool {
 		case c.stay.left != nothing || c.link.r != c.link.w:
 			return true
 		case err == nil:
-			since = time.Now()
 		case isTimeout(err) && c.glance && c.link.due():
 			c.glance = false
 		case !isTimeout(err) || !draining && c.link.due():

@@ -200,6 +200,30 @@ func TestCloseAfter(t *testing.T) {
 	d.ended()
 }
 
+// TestDrainOfABusyConnection: the last call begins after the last request, however long the connection has been there.
+func TestDrainOfABusyConnection(t *testing.T) {
+	set := quick()
+	set.LastCall = time.Second
+	w := serve(t, set, func(s message.Stream) { _, _ = s.Respond(&message.Response{Status: 204}) })
+	d := w.dial()
+	for start := time.Now(); time.Since(start) < set.LastCall+100*time.Millisecond; {
+		d.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if r, _ := d.answer("GET"); r.StatusCode != 204 || r.Close {
+			t.Fatal(r)
+		}
+	}
+	w.server.Drain()
+	_ = d.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // a TCP connection has deadlines
+	if _, err := d.r.Peek(1); !isTimeout(err) {
+		t.Fatalf("the drain ended the connection: %v", err)
+	}
+	_ = d.SetReadDeadline(time.Now().Add(10 * time.Second))
+	d.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if r, _ := d.answer("GET"); r.StatusCode != 204 || !r.Close {
+		t.Error(r)
+	}
+}
+
 func TestDrain(t *testing.T) {
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	w := serve(t, quick(), func(s message.Stream) {

@@ -91,7 +91,8 @@ func (s *stay) serve(fd uintptr) bool {
 		return true
 	}
 	c.glance = true
-	c.rest(time.Now())
+	c.since = time.Now()
+	c.rest(c.since)
 	return c.server.draining.Load()
 }
 
