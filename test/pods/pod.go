@@ -35,6 +35,7 @@ type pod struct {
 	until       time.Time
 	initialized bool
 	phase       corev1.PodPhase
+	wasReady    bool                  // as last written
 	conditions  []corev1.PodCondition // as last written
 	tokens      map[string]token
 	startTime   time.Time

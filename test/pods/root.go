@@ -170,7 +170,7 @@ type machine struct {
 
 // newMachine looks at what is mounted. Whatever is below hidden stays out.
 func newMachine(hidden ...string) (*machine, error) {
-	mounts, err := mountsBelow(hidden...)
+	mounts, err := mountPoints(hidden...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,33 +178,50 @@ func newMachine(hidden ...string) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if whole := strings.Fields(string(users)); len(whole) == 3 && whole[2] == "4294967295" {
-		return &machine{layers: []string{"/"}, through: mounts}, nil
+	m := &machine{layers: []string{"/"}}
+	if whole := strings.Fields(string(users)); len(whole) != 3 || whole[2] != "4294967295" {
+		// In a user namespace a folder with mounts below cannot be a layer, so each on top is one if it can.
+		if err := m.layerTops(mounts, hidden...); err != nil {
+			return nil, err
+		}
 	}
-	// In a user namespace a folder with mounts below cannot be a layer, so each on top is one if it can.
-	m := &machine{options: ",userxattr", links: map[string]string{}}
-	entries, err := os.ReadDir("/")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		path := "/" + e.Name()
-		hasMounts := slices.ContainsFunc(mounts, func(m string) bool { return below(m, path) })
-		switch target, linkErr := os.Readlink(path); {
-		case linkErr == nil:
-			m.links[e.Name()] = target
-		case !e.IsDir() || below(path, hidden...):
-		case hasMounts:
-			m.through = append(m.through, path)
-		default:
+	for _, path := range mounts {
+		switch {
+		case below(path, m.through...) || slices.Contains(m.layers, path):
+		case path == "/tmp" && !hasBelow(mounts, path): // what containers write there must not come to this machine's
 			m.layers = append(m.layers, path)
+		default:
+			m.through = append(m.through, path)
 		}
 	}
 	return m, nil
 }
 
-// mountsBelow lists the file systems mounted below / that a container sees too: all but those below hidden.
-func mountsBelow(hidden ...string) ([]string, error) {
+// layerTops makes the folders on top layers, where they can be.
+func (m *machine) layerTops(mounts []string, hidden ...string) error {
+	m.layers, m.options, m.links = nil, ",userxattr", map[string]string{}
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := "/" + e.Name()
+		isMount := slices.Contains(mounts, path) && path != "/tmp"
+		switch target, linkErr := os.Readlink(path); {
+		case linkErr == nil:
+			m.links[e.Name()] = target
+		case !e.IsDir() || below(path, hidden...):
+		case isMount || hasBelow(mounts, path):
+			m.through = append(m.through, path)
+		default:
+			m.layers = append(m.layers, path)
+		}
+	}
+	return nil
+}
+
+// mountPoints lists where file systems are mounted, but for /, those below hidden, and those that another covers.
+func mountPoints(hidden ...string) ([]string, error) {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -212,14 +229,19 @@ func mountsBelow(hidden ...string) ([]string, error) {
 	var out []string
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[4] == "/" || below(fields[4], hidden...) || below(fields[4], out...) {
+		if len(fields) < 5 || fields[4] == "/" || below(fields[4], hidden...) || slices.Contains(out, fields[4]) {
 			continue
 		}
-		if _, err := os.Stat(fields[4]); err == nil { // else it is covered by another
+		if _, err := os.Stat(fields[4]); err == nil {
 			out = append(out, fields[4])
 		}
 	}
+	slices.Sort(out)
 	return out, nil
+}
+
+func hasBelow(paths []string, dir string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return p != dir && below(p, dir) })
 }
 
 func below(path string, roots ...string) bool {

@@ -60,7 +60,8 @@ func (p *pod) writeStatus(ctx context.Context) bool {
 func (p *pod) wrote(fresh *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	became := ready(fresh) && !ready(p.object)
+	became := ready(fresh) && !p.wasReady
+	p.wasReady = ready(fresh)
 	p.conditions = fresh.Status.Conditions
 	if !older(fresh, p.object) {
 		p.object = fresh
