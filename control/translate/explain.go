@@ -16,6 +16,11 @@ type ExplainRequest struct {
 	Route string // object and field of the path, as model.Origin writes them; "" when no path takes the request
 }
 
+// Unserved says which Ingresses of files no controller serves, and why. It stands in no report: another process may serve them.
+func Unserved(view store.View, o Options) []model.Problem {
+	return ingress.Unserved(view, o.controllers(view))
+}
+
 // Explain says what the objects behind the path that takes a request say, in the steps class, service, port and endpoints. It ends at the
 // first that fails, with the object and field to mend. Without a path, it says which Ingress would take the request if it were
 // served.

@@ -141,3 +141,29 @@ func TestExplain(t *testing.T) {
 		})
 	}
 }
+
+func TestUnserved(t *testing.T) {
+	view := viewOf(t, explained)
+	found := translate.Unserved(view, translate.Options{Controllers: []*model.IngressController{controller()}})
+	if len(found) != 1 || found[0].String() != `Ingress shop/foreign spec.ingressClassName: no controller serves the Ingress: its class is "nginx"; set spec.ingressClassName to pub` {
+		t.Errorf("%v", found)
+	}
+	every := controller()
+	every.Any = true
+	if found := translate.Unserved(view, translate.Options{Controllers: []*model.IngressController{controller(), every}}); len(found) > 0 {
+		t.Errorf("another controller serves it: %v", found)
+	}
+	if found := translate.Unserved(view, translate.Options{}); len(found) > 0 {
+		t.Errorf("without controllers: %v", found)
+	}
+}
+
+// TestExplainPortOfSlice misspells the port of a slice, which is none of the Pods' readiness.
+func TestExplainPortOfSlice(t *testing.T) {
+	view := viewOf(t, strings.ReplaceAll(explained, "ports: [{name: http, port: 8000}]", "ports: [{name: htpp, port: 9000}]"))
+	steps := translate.Explain(view, translate.Options{Controllers: []*model.IngressController{controller()}}, translate.ExplainRequest{Route: "Ingress shop/i spec.rules[0].http.paths[2]"})
+	last := steps[len(steps)-1]
+	if last.OK || !strings.Contains(last.Mend, `it is not in web-1, which has "htpp" (9000/TCP)`) {
+		t.Errorf("%+v", last)
+	}
+}

@@ -19,6 +19,7 @@ type endpoints struct {
 	unready     int      // neither ready nor serving on their way out
 	terminating int      // serving on their way out
 	portless    []string // slices without a port number
+	others      []string // slices that have other ports only, and which
 	foreign     []string // slices of host names
 	refused     []string // addresses that nobody may send requests to
 	broken      []string // addresses that are none
@@ -52,6 +53,8 @@ func findEndpoints(view store.View, ref ServiceRef, service *store.Service, port
 		switch {
 		case state == portAbsent && len(slice.Endpoints) > 0:
 			found.portless = append(found.portless, o.Key.Name)
+		case state == portOther && len(slice.Endpoints) > 0:
+			found.others = append(found.others, o.Key.Name+", which has "+slicePorts(slice))
 		case state == portInvalid && len(slice.Endpoints) > 0:
 			found.badPorts = append(found.badPorts, fmt.Sprintf("%d of %s", number, o.Key.Name))
 		case state == portFound:
@@ -96,6 +99,19 @@ func portIn(slice *store.EndpointSlice, port *store.ServicePort, byName bool) (i
 		}
 	}
 	return 0, state
+}
+
+// slicePorts lists the ports of a slice, the first few of many.
+func slicePorts(slice *store.EndpointSlice) string {
+	var all []string
+	for _, p := range slice.Ports {
+		text := strconv.Itoa(int(p.Port)) + "/" + p.Protocol
+		if p.Name != "" {
+			text = fmt.Sprintf("%q (%s)", clip(p.Name), text)
+		}
+		all = append(all, text)
+	}
+	return list(all)
 }
 
 // add appends the endpoints of a slice that can be used.
@@ -199,9 +215,20 @@ func (e *endpoints) problems(ref ServiceRef, port int) []model.Problem {
 		p.wrong(field, "AddressRefused", "refused, since it is an address of the host, the link, a metadata service or a group: "+list(e.refused), "use addresses of Pods")
 	}
 	if len(e.list) == 0 && len(p.list) == 0 {
-		p.doubt(field, "NoEndpoints", "the port has no ready endpoint ("+e.summary()+"), so it answers 503", "")
+		p.doubt(field, "NoEndpoints", "the port has no ready endpoint ("+e.summary()+"), so it answers 503", e.mend(ref))
 	}
 	return p.list
+}
+
+// mend says how a port without endpoints comes by some.
+func (e *endpoints) mend(ref ServiceRef) string {
+	switch {
+	case e.slices == 0:
+		return "give the Service a selector that fits Pods; in files, add an EndpointSlice with the label kubernetes.io/service-name: " + ref.Service
+	case len(e.others) > 0 && e.unready == 0:
+		return "give a port of the EndpointSlice the name that the Service's port has, or the number of its targetPort: it is not in " + list(e.others)
+	}
+	return "look at the readiness of the Service's Pods, and whether its selector fits them"
 }
 
 // summary counts what there is.

@@ -58,6 +58,33 @@ func explainClass(view store.View, controllers []*model.IngressController, o *st
 	return step
 }
 
+// Unserved says of each Ingress of a file that no controller serves, why. Others may serve it, so that this is for those who ask.
+func Unserved(view store.View, controllers []*model.IngressController) []model.Problem {
+	classes := NewClasses(view)
+	var found []model.Problem
+	for o, in := range store.List[*store.Ingress](view, store.KindIngress) {
+		var first *Claim
+		for _, c := range controllers {
+			claim := classes.Claim(c, o, in)
+			if claim.Ours || claim.Problem != nil {
+				first = nil
+				break
+			}
+			if first == nil {
+				first = &claim
+			}
+		}
+		if first == nil || o.File == "" {
+			continue
+		}
+		found = append(found, model.Problem{
+			Origin: model.Origin{Key: o.Key, Field: first.Field}, Reason: "NotServed", Severity: model.Warning,
+			Message: "no controller serves the Ingress: " + first.Why, Mend: first.Mend,
+		})
+	}
+	return found
+}
+
 // ExplainUnrouted says which Ingress would take a request, canonical host and path, if it were served; nothing when there is none.
 func ExplainUnrouted(view store.View, controllers []*model.IngressController, host, path string) []model.Step {
 	classes := NewClasses(view)
@@ -158,10 +185,7 @@ func explainEndpoints(view store.View, ref ServiceRef, service *store.Service, p
 		}
 	}
 	if !step.OK {
-		step.Mend = "look at the readiness of the Service's Pods, and whether its selector fits them"
-		if found.slices == 0 {
-			step.Mend = "give the Service a selector that fits Pods; in files, add an EndpointSlice with the label kubernetes.io/service-name: " + ref.Service
-		}
+		step.Mend = found.mend(ref)
 	}
 	return step
 }
