@@ -66,6 +66,7 @@ type TLSSet struct {
 	// ClientCAs, in PEM, is what clients of any host, named or not, must present a certificate of; that of an entry takes its place.
 	// Where it verifies nothing, no client is let in.
 	ClientCAs []byte
+	Origin    Origin // of ClientCAs
 }
 
 // TLSEntry is the TLS side of one host.

@@ -120,6 +120,27 @@ func Of(problems []model.Problem) *Report {
 	return (*Report)(nil).Update(entries, nil)
 }
 
+// Beyond returns those of some problems that a report does not tell already: it has none as grave of the same object and the same field or a
+// part of it.
+func Beyond(problems []model.Problem, r *Report) []model.Problem {
+	var rest []model.Problem
+	for _, p := range problems {
+		e := r.Get(p.Origin.Key)
+		if e == nil || !slices.ContainsFunc(e.Problems, func(told model.Problem) bool {
+			return told.Severity >= p.Severity && partOf(told.Origin.Field, p.Origin.Field)
+		}) {
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// partOf reports whether a field is another one or within it.
+func partOf(field, whole string) bool {
+	rest, found := strings.CutPrefix(field, whole)
+	return found && (rest == "" || whole == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // Merge returns what all reports say together: of each object the owners and problems of all, and of each type of condition the
 // first that does not hold.
 func Merge(reports ...*Report) *Report {

@@ -85,3 +85,32 @@ func TestDiff(t *testing.T) {
 		t.Error("a difference between a report and itself")
 	}
 }
+
+// TestBeyond leaves out what translation has said better.
+func TestBeyond(t *testing.T) {
+	key := model.Key{Kind: "HTTPServer", Name: "a"}
+	problem := func(field string, severity model.Severity) model.Problem {
+		return model.Problem{Origin: model.Origin{Key: key, Field: field}, Severity: severity}
+	}
+	report := Of([]model.Problem{problem("rules[1].paths[0].pathRegexp", model.Error), problem("tls[0].secretName", model.Warning), problem("rules", model.Error)})
+	for _, c := range []struct {
+		problem model.Problem
+		beyond  bool
+	}{
+		{problem("rules[1].paths[0].pathRegexp", model.Error), false},
+		{problem("rules[1].paths[0].pathRegexp", model.Warning), false},
+		{problem("rules[1].paths[0]", model.Error), false},
+		{problem("", model.Error), false},
+		{problem("tls[0]", model.Warning), false},
+		{problem("tls[0]", model.Error), true},
+		{problem("rules[1].paths[0].pathRegexp.x", model.Error), true},
+		{problem("rules[1].paths[0].path", model.Error), true},
+		{problem("rules[10]", model.Error), true},
+		{problem("port", model.Error), true},
+		{model.Problem{Origin: model.Origin{Key: model.Key{Kind: "HTTPServer", Name: "b"}}}, true},
+	} {
+		if got := len(Beyond([]model.Problem{c.problem}, report)) == 1; got != c.beyond {
+			t.Errorf("%v %s: %v", c.problem.Origin, c.problem.Severity, got)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (b *builder) disuse(host string, e *entry) {
 
 // check notes what is wrong with the entry of a host: client CAs that verify nothing, a certificate that is not for the host.
 func (b *builder) check(host string) {
-	e, origin := b.fallback, model.Origin{Key: model.Key{Kind: "TLSSet", Name: b.spec.Name}}
+	e, origin := b.fallback, b.spec.Origin
 	if host != "" {
 		e, _ = b.entries.Get(host)
 		origin = e.spec.Origin

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -171,6 +172,11 @@ func (e *Engine) socket(s *server, next *Snapshot) (*socket, error) {
 	}
 	if e.draining.Load() || e.closed {
 		return nil, errors.New("shutting down")
+	}
+	if host := strings.Trim(s.spec.Address, "[]"); host != "" && host != "localhost" {
+		if _, err := netip.ParseAddr(host); err != nil { // a name of an object is not looked up
+			return nil, fmt.Errorf("%q is no IP address", host)
+		}
 	}
 	ctx, cancel := context.WithTimeout(e.stop, 5*time.Second)
 	defer cancel()

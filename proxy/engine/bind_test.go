@@ -211,3 +211,20 @@ func TestTooFewDescriptorsAreSaid(t *testing.T) {
 		t.Errorf("descriptors allow %d", l.max)
 	}
 }
+
+// TestBindLooksNoNameUp gives a server the address of a name: nobody is asked what that is.
+func TestBindLooksNoNameUp(t *testing.T) {
+	asked := false
+	e := newTestEngine(t, Settings{Listen: func(context.Context, string, string) (net.Listener, error) {
+		asked = true
+		return nil, errors.New("asked")
+	}})
+	c := hosts(1, "127.0.0.1:1")
+	server := *c.Servers[0]
+	server.Address, server.Port = "name.test", 8080
+	c.Servers = []*model.HTTPServer{&server}
+	outcome := e.Apply(c)
+	if asked || len(outcome.Problems) != 1 || outcome.Problems[0].Reason != "BindFailed" {
+		t.Errorf("asked %v, problems %v", asked, outcome.Problems)
+	}
+}

@@ -13,7 +13,7 @@ import (
 // first of all for every other name. A broken one stays in its place, where the proxy keeps the last that was good.
 func tlsSet(s *model.HTTPServer) (*model.TLSSet, []*model.Certificate) {
 	all := s.InlineCertificates()
-	set := &model.TLSSet{Name: s.Name}
+	set := &model.TLSSet{Name: s.Name, Origin: within(s.Origin, "caCertBase64")}
 	set.ClientCAs, _ = s.ClientCAs() // Validate has the problem; what it returns verifies nothing
 	if len(all) > 0 {
 		set.Default = []string{all[0].Name}
