@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,10 +75,20 @@ func kindFor(group string) string {
 
 // meant is the used kind of an apiVersion that a misspelt one stands for, such as ingress or Ingresses; "" when it is none.
 func meant(kind, apiVersion string) string {
-	for known, version := range apiVersions() {
-		if version == apiVersion && (strings.EqualFold(kind, known) || strings.EqualFold(kind, known+"s") || strings.EqualFold(kind, known+"es") || document.Nearest(kind, []string{known}) != "") {
-			return known
+	var known []string
+	for k, version := range apiVersions() {
+		if version == apiVersion {
+			known = append(known, k)
 		}
+	}
+	slices.Sort(known)
+	for _, k := range known {
+		if strings.EqualFold(kind, k) || strings.EqualFold(kind, k+"s") || strings.EqualFold(kind, k+"es") {
+			return k
+		}
+	}
+	if near := document.Nearest(kind, known); len(near) >= len(kind)-2 && len(near) <= len(kind)+2 { // a ServiceAccount is no slip of Service
+		return near
 	}
 	return ""
 }
