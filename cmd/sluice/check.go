@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice.dev/sluice/control/translate"
 	"sluice.dev/sluice/model"
 )
 
@@ -59,7 +60,7 @@ Exit codes: 0 nothing is wrong; 1 there are warnings and --strict is set; 2 ther
 func checkObjects(l *loaded, o *options, out checkOutput) error {
 	d := dryRun(l, o)
 	defer d.close()
-	problems := l.locate(d.problems())
+	problems := l.locate(append(d.problems(), translate.Unserved(l.view, d.options)...))
 	if err := out.print(problems); err != nil {
 		return err
 	}

@@ -165,7 +165,17 @@ func identity() string {
 // load reads files and, when one is named, an API server.
 func (o *options) load(ctx context.Context, paths []string, s streams) (*loaded, error) {
 	l, err := load(paths)
-	if err == nil && o.cluster.kubeconfig != "" {
+	if err != nil {
+		return nil, err
+	}
+	var controllers []*model.IngressController
+	for _, c := range store.List[*model.IngressController](l.view, model.KindIngressController) {
+		controllers = append(controllers, c)
+	}
+	if err := o.checkBeside(controllers); err != nil {
+		return nil, err
+	}
+	if o.cluster.kubeconfig != "" {
 		err = l.readCluster(ctx, o, s)
 	}
 	return l, err

@@ -28,7 +28,7 @@ func dryRun(l *loaded, o *options) *trial {
 	t := &trial{read: l}
 	var controllers []*model.IngressController
 	if l.view.Len(model.KindIngressController) == 0 {
-		controllers = implicit(o, l.cluster)
+		controllers = o.standIn(l.cluster, l.lost)
 	}
 	t.options = translateOptions(o, controllers)
 	t.engine = engine.New(engine.Settings{Log: slog.New(slog.DiscardHandler), Listen: listenNowhere, DrainDelay: -1})
@@ -42,7 +42,7 @@ func (t *trial) close() { t.engine.Close() }
 
 // problems are those of reading, translating and compiling.
 func (t *trial) problems() []model.Problem {
-	return slices.Concat(t.read.problems, t.report.Problems(), t.outcome.Problems)
+	return slices.Concat(t.read.problems, t.report.Problems(), status.Beyond(t.outcome.Problems, t.report))
 }
 
 func (t *trial) explain(q *admin.Question) []model.Step {

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ type loaded struct {
 	view     store.View
 	docs     map[model.Key]*document.Document
 	broken   []document.Error
+	lost     bool            // an IngressController cannot be read
 	problems []model.Problem // found when reading
 	files    int
 	cluster  bool // an API server was read too
@@ -30,20 +33,22 @@ const sourceFiles = "files"
 
 // load reads files and folders. What is wrong in them stands in the result; the error is for what cannot be read at all.
 func load(paths []string) (*loaded, error) {
-	names, err := filesOf(paths)
+	names, unread, err := filesOf(paths)
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{docs: map[model.Key]*document.Document{}, files: len(names)}
+	l := &loaded{docs: map[model.Key]*document.Document{}, files: len(names), broken: unread}
 	var objects []*store.Object
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, wrong("read the manifests: %w", err)
+			l.broken = append(l.broken, document.Error{File: name, Line: 1, Message: fmt.Sprintf("the file cannot be read: %v", reasonOf(err))})
+			continue
 		}
 		for doc, broken := range document.All(name, data) {
 			if broken != nil {
 				l.broken = append(l.broken, *broken)
+				l.lost = l.lost || mayBeController(data)
 				continue
 			}
 			if o := l.take(doc); o != nil {
@@ -68,7 +73,7 @@ func (l *loaded) take(doc *document.Document) *store.Object {
 	key := model.Key{Kind: doc.Kind, Namespace: doc.Namespace, Name: doc.Name}
 	if o != nil {
 		key = o.Key
-	} else if len(problems) > 0 {
+	} else if l.lost = l.lost || isController(doc); len(problems) > 0 {
 		key = problems[0].Origin.Key
 	}
 	if l.docs[key] == nil {
@@ -87,73 +92,115 @@ func (l *loaded) place(o model.Origin) (file string, line int) {
 }
 
 // filesOf lists the manifests that paths name, as the watching source does: files as they are, and of folders all that end like YAML
-// or JSON, but hidden ones.
-func filesOf(paths []string) ([]string, error) {
-	var names []string
+// or JSON, but hidden ones. The errors say which of these are no files that can be read.
+func filesOf(paths []string) (names []string, unread []document.Error, err error) {
+	w := walk{}
 	for _, path := range paths {
 		path = filepath.Clean(path)
 		info, err := os.Stat(path)
-		if err == nil && info.IsDir() {
-			err = walk(path, 0, &names)
-		} else {
-			names = append(names, path)
-		}
-		if err != nil {
-			return nil, wrong("read the manifests: %w", err)
+		switch {
+		case err != nil:
+			return nil, nil, wrong("read the manifests: %w", err)
+		case info.IsDir():
+			w.folder(path, 0)
+		default:
+			w.names = append(w.names, path)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(w.names)
+	return slices.Compact(w.names), w.unread, nil
 }
 
 const maxFolders = 16 // levels of folders in folders
 
-func walk(folder string, depth int, names *[]string) error {
-	entries, err := os.ReadDir(folder)
+// walk gathers the manifests of folders.
+type walk struct {
+	names  []string
+	unread []document.Error
+}
+
+func (w *walk) folder(path string, depth int) {
+	entries, err := os.ReadDir(path)
 	if err != nil {
-		return err
+		w.unread = append(w.unread, document.Error{File: path, Line: 1, Message: fmt.Sprintf("the folder cannot be read: %v", reasonOf(err))})
 	}
 	for _, entry := range entries {
-		path := filepath.Join(folder, entry.Name())
+		path := filepath.Join(path, entry.Name())
 		info, err := os.Stat(path) // follows links
+		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
 		switch {
 		case strings.HasPrefix(entry.Name(), "."), err != nil:
 		case info.IsDir() && depth < maxFolders:
-			if err := walk(path, depth+1, names); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
-			*names = append(*names, path)
+			w.folder(path, depth+1)
+		case manifest && info.Mode().IsRegular():
+			w.names = append(w.names, path)
+		case manifest && !info.IsDir():
+			w.unread = append(w.unread, document.Error{File: path, Line: 1, Message: "it is no regular file"})
 		}
 	}
-	return nil
 }
 
-// controllersIn finds the IngressController objects of files, without reading the other objects.
-func controllersIn(paths []string) ([]*model.IngressController, error) {
-	names, err := filesOf(paths)
+// reasonOf is why a file cannot be read, without its name.
+func reasonOf(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// controllers are the IngressController objects of files.
+type controllers struct {
+	read []*model.IngressController
+	lost []string // what is wrong with those that cannot be read, with the place
+}
+
+// controllersIn finds the IngressController objects of files, without reading the other objects. What else is wrong with the files is told
+// when they are served.
+func controllersIn(paths []string) (*controllers, error) {
+	names, _, err := filesOf(paths)
 	if err != nil {
 		return nil, err
 	}
-	var found []*model.IngressController
+	found := &controllers{}
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, wrong("read the manifests: %w", err)
-		}
-		if !bytes.Contains(data, []byte(model.KindIngressController)) {
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		for doc, broken := range document.All(name, data) {
-			if broken != nil || doc.Kind != model.KindIngressController || doc.APIVersion != "" {
-				continue
-			}
-			if o, _ := store.Decode(doc); o != nil {
-				found = append(found, o.Value.(*model.IngressController))
-			}
+		if data, err := os.ReadFile(name); err == nil && mayBeController(data) {
+			found.take(name, data)
 		}
 	}
 	return found, nil
+}
+
+func (c *controllers) take(name string, data []byte) {
+	for doc, broken := range document.All(name, data) {
+		switch {
+		case broken != nil:
+			c.lost = append(c.lost, fmt.Sprintf("%s:%d: %s", broken.File, broken.Line, broken.Message))
+		case !isController(doc):
+		default:
+			o, problems := store.Decode(doc)
+			if o != nil {
+				c.read = append(c.read, o.Value.(*model.IngressController))
+			}
+			for _, p := range problems {
+				if o == nil && p.Severity == model.Error {
+					c.lost = append(c.lost, located{Problem: p, file: doc.File, line: doc.LineOf(p.Origin.Field)}.String())
+				}
+			}
+		}
+	}
+}
+
+func isController(doc *document.Document) bool {
+	return doc.Kind == model.KindIngressController && doc.APIVersion == ""
+}
+
+// mayBeController reports whether a text that cannot be read may be an IngressController.
+func mayBeController(data []byte) bool {
+	return bytes.Contains(data, []byte(model.KindIngressController))
 }
 
 // located is a problem with its place.
@@ -172,9 +219,11 @@ func (p located) String() string {
 	case p.cluster:
 		where = "cluster"
 	}
-	text := where + " " + p.Origin.Key.String()
-	if p.Origin.Key == (model.Key{}) {
-		text = where
+	text := where
+	if key := p.Origin.Key; key.Name != "" {
+		text = strings.TrimSuffix(text+" "+key.Kind, " ") + " " + key.Path()
+	} else if key.Kind != "" {
+		text += " " + key.Kind
 	}
 	if p.Origin.Field != "" {
 		text += " " + p.Origin.Field

@@ -205,7 +205,8 @@ func checkAPIAddress(address string) error {
 	if address == off {
 		return nil
 	}
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(address)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		return fmt.Errorf("%q is no address; write localhost:2381, :2381 or off", address)
 	}
 	return nil

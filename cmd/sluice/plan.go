@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,28 +19,35 @@ type plan struct {
 // newPlan finds out what there is to serve. It reads the files, but for IngressController objects only.
 func newPlan(o *options) (*plan, error) {
 	p := &plan{paths: slices.Concat(o.initialFiles, o.manifests)}
-	controllers, err := controllersIn(p.paths)
+	initial, err := controllersIn(o.initialFiles)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range controllers {
+	if len(initial.lost) > 0 && !o.check {
+		return nil, wrong("%s", strings.Join(initial.lost, "\n"))
+	}
+	found, err := controllersIn(p.paths)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range found.read {
 		p.paths = append(p.paths, c.Manifests...)
 	}
-	if more, err := controllersIn(p.paths[len(o.initialFiles)+len(o.manifests):]); err != nil {
+	more, err := controllersIn(p.paths[len(o.initialFiles)+len(o.manifests):])
+	if err != nil {
 		return nil, err
-	} else {
-		controllers = append(controllers, more...)
 	}
+	controllers := append(found.read, more.read...)
 	reads := o.readsCluster(controllers, p.paths)
 	if len(p.paths) == 0 && !reads {
 		return nil, wrong("no source of objects: use --manifests PATH with a file or folder of Ingresses, Services, EndpointSlices and Secrets, or --kubeconfig FILE")
 	}
-	if err := o.checkAddresses(controllers); err != nil {
+	if err := o.checkBeside(controllers); err != nil {
 		return nil, err
 	}
 	serving := controllers
 	if len(controllers) == 0 {
-		p.implicit = implicit(o, reads)
+		p.implicit = o.standIn(reads, len(found.lost)+len(more.lost) > 0)
 		serving = p.implicit
 	}
 	if reads {
@@ -57,18 +65,35 @@ func newPlan(o *options) (*plan, error) {
 	return p, nil
 }
 
-// checkAddresses lets nobody say twice where to listen.
-func (o *options) checkAddresses(controllers []*model.IngressController) error {
+// checkBeside lets nobody say twice, with a flag and with an object, what a controller does: one of both would count for nothing.
+func (o *options) checkBeside(controllers []*model.IngressController) error {
 	if len(controllers) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"http", "https"} {
-		if where := o.given[flag]; where != "" {
-			c := controllers[0]
-			return wrong("%s is set beside IngressController %s, whose httpServer says where to listen; remove one of them", where, c.Name)
+	for _, beside := range [][2]string{
+		{"http", "httpServer says where to listen"},
+		{"https", "httpServer says where to listen"},
+		{"ingress-class", "ingressClass says what it serves"},
+		{"default-backend", "defaultBackend says the same"},
+		{"default-ssl-certificate", "defaultCertificate says the same"},
+	} {
+		if where := o.given[beside[0]]; where != "" {
+			return wrong("%s is set beside IngressController %s, whose %s; remove one of them", where, controllers[0].Name, beside[1])
 		}
 	}
 	return nil
+}
+
+// pinned is the setting that says where to listen, whatever objects come; "" is none.
+func (o *options) pinned() string { return cmp.Or(o.given["http"], o.given["https"]) }
+
+// standIn is the implicit controller where no IngressController was read. One that is there and cannot be read has none in its place unless
+// a flag asks for it: it would serve every class on ports that nobody named.
+func (o *options) standIn(cluster, lost bool) []*model.IngressController {
+	if lost && o.pinned() == "" {
+		return nil
+	}
+	return implicit(o, cluster)
 }
 
 // implicit is the controller that the flags stand for, with or without an API server to read from; none when both addresses are off.

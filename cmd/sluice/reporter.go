@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"sluice.dev/sluice/admin"
@@ -22,21 +24,25 @@ type reporter struct {
 
 // report takes what a batch said and what became of it, and returns what both say together.
 func (r *reporter) report(translated *status.Report, outcome model.Outcome) *status.Report {
-	now := status.Merge(translated, status.Of(outcome.Problems))
+	now := status.Merge(translated, status.Of(status.Beyond(outcome.Problems, translated)))
 	r.mu.Lock()
 	before := r.last
 	r.last = now
 	r.mu.Unlock()
-	var appeared, gone []model.Problem
+	var appeared []told
+	var gone []model.Problem
 	for was, is := range status.Diff(before, now) {
-		appeared = append(appeared, without(is, was)...)
+		for _, p := range without(is, was) {
+			appeared = append(appeared, told{p, is.Key})
+		}
 		gone = append(gone, without(was, is)...)
 	}
-	view := r.view()
+	places := &places{view: r.view()}
 	for _, p := range status.Tidy(gone) {
 		r.log.Info("problem is gone", "object", p.Origin.Key.String(), "field", p.Origin.Field, "reason", p.Reason)
 	}
-	for _, p := range status.Tidy(appeared) {
+	slices.SortStableFunc(appeared, func(a, b told) int { return cmp.Compare(a.Origin.Key.String(), b.Origin.Key.String()) })
+	for _, p := range appeared {
 		level := slog.LevelError
 		if p.Severity == model.Warning {
 			level = slog.LevelWarn
@@ -45,8 +51,8 @@ func (r *reporter) report(translated *status.Report, outcome model.Outcome) *sta
 		if p.Mend != "" {
 			args = append(args, "mend", p.Mend)
 		}
-		if o := view.Object(p.Origin.Key); o != nil && o.File != "" {
-			args = append(args, "file", o.File, "line", o.Line)
+		if file, line := places.of(p); file != "" {
+			args = append(args, "file", file, "line", line)
 		}
 		r.log.Log(context.Background(), level, "problem", args...)
 	}
@@ -82,16 +88,19 @@ func (r *reporter) all() []model.Problem {
 
 // problems are those there are now, with their places.
 func (r *reporter) problems() []admin.Problem {
-	view := r.view()
+	r.mu.Lock()
+	last := r.last
+	r.mu.Unlock()
+	places := &places{view: r.view()}
 	var all []admin.Problem
-	for _, p := range r.all() {
-		made := admin.Problem{
-			Severity: p.Severity.String(), Object: p.Origin.Key.String(), Field: p.Origin.Field, Reason: p.Reason, Message: p.Message, Mend: p.Mend,
+	for e := range last.All() {
+		for _, p := range e.Problems {
+			made := admin.Problem{
+				Severity: p.Severity.String(), Object: p.Origin.Key.String(), Field: p.Origin.Field, Reason: p.Reason, Message: p.Message, Mend: p.Mend,
+			}
+			made.File, made.Line = places.of(told{p, e.Key})
+			all = append(all, made)
 		}
-		if o := view.Object(p.Origin.Key); o != nil {
-			made.File, made.Line = o.File, o.Line
-		}
-		all = append(all, made)
 	}
 	return all
 }

@@ -123,7 +123,7 @@ func (s *server) report(translated *status.Report, outcome model.Outcome) {
 
 // translateOptions are what the flags say about objects.
 func translateOptions(o *options, implicit []*model.IngressController) translate.Options {
-	return translate.Options{Controllers: implicit, PublicHTTPSPort: int(o.publicPort), CheckPipeline: filters.Check}
+	return translate.Options{Controllers: implicit, Pinned: o.pinned(), PublicHTTPSPort: int(o.publicPort), CheckPipeline: filters.Check}
 }
 
 // run starts every part and ends them in the opposite order.

@@ -288,7 +288,7 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 	count := func(text string) int { return strings.Count(p.err.String(), text) }
 	p.await("the problem is logged", func() bool { return count("ServiceMissing") == 1 })
 	line := p.err.String()[strings.Index(p.err.String(), "msg=problem"):]
-	for _, part := range []string{`object="Ingress default/bad"`, "field=spec.rules[0].http.paths[0].backend.service.name", "bad.yaml", "line=1", "mend="} {
+	for _, part := range []string{`object="Ingress default/bad"`, "field=spec.rules[0].http.paths[0].backend.service.name", "bad.yaml", "line=4", "mend="} {
 		if !strings.Contains(line, part) {
 			t.Errorf("the line lacks %s: %s", part, line)
 		}
