@@ -6,7 +6,7 @@ LINT_VERSION := v2.15.0
 LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)-$(GOTOOLCHAIN)/golangci-lint
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test lint check golden fuzz bench e2e generate fmt
+.PHONY: help build demo test lint check golden fuzz bench cluster e2e generate fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -41,6 +41,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 e2e: ## only the tests that run the built binary
 	@echo "end to end"; go test -count=1 -v -timeout 20m ./internal/e2e
+
+cluster: build ## run a command against a real control plane: ARGS='[--image NAME=COMMAND]… [FLAGS OF SLUICE] -- COMMAND…'
+	@go build -C test -o $(CURDIR)/bin/cluster ./cmd/cluster && bin/cluster --sluice bin/sluice $(ARGS)
 
 bench: build ## measure against nginx, HAProxy and a plain net/http proxy; needs nginx, haproxy and wrk
 	@go run ./bench -sluice bin/sluice
