@@ -124,6 +124,19 @@ func (s *sluice) ready(ctx context.Context) *sluice {
 	return s
 }
 
+// resident is how much memory the process has, as the kernel says it.
+func (s *sluice) resident() string {
+	_, text := s.ask(context.Background(), "/metrics")
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, "process_resident_memory_bytes "); found {
+			var bytes float64
+			fmt.Sscan(value, &bytes)
+			return fmt.Sprintf("%.0f MiB", bytes/(1<<20))
+		}
+	}
+	return "?"
+}
+
 // ask asks the admin address.
 func (s *sluice) ask(ctx context.Context, path string) (int, string) {
 	return fetch(ctx, "http://"+s.admin+path, "")

@@ -122,5 +122,47 @@ func TestRestartGate(t *testing.T) {
 	if answers[http.StatusServiceUnavailable] != count {
 		t.Errorf("answers %v, want 503 only, since there is no Service", answers)
 	}
-	t.Logf("ready after %s with %d Ingresses", took.Round(time.Millisecond), count)
+	t.Logf("ready after %s with %d Ingresses, %s resident", took.Round(time.Millisecond), count, s.resident())
+}
+
+// TestMassCreate makes many Ingresses as fast as the API server takes them: all get their status, once, soon after the last one is made.
+func TestMassCreate(t *testing.T) {
+	ctx := shared.Need(t)
+	ns := namespace(ctx, t)
+	apply(ctx, t, "", class)
+	count := 300
+	if long() {
+		count = 2000
+	}
+	seen := watchStatus(ctx, t, ns)
+	s := launch(t, ns, "--watch-namespace", ns, "--publish-status-address", "192.0.2.9").ready(ctx)
+	begin := time.Now()
+	var making sync.WaitGroup
+	for worker := range 8 {
+		making.Go(func() {
+			for i := worker; i < count; i += 8 {
+				apply(ctx, t, ns, ingress(fmt.Sprint("in-", i), "sluice", fmt.Sprintf("m%d.test", i)))
+			}
+		})
+	}
+	making.Wait()
+	made := time.Now()
+	eventually(ctx, t, "every status", 30*time.Second, func(ctx context.Context) (bool, error) {
+		for i := range count {
+			if !strings.HasSuffix(seen.of(fmt.Sprint("in-", i)), "192.0.2.9") {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	took := time.Since(made)
+	if took > 5*time.Second {
+		t.Errorf("the last status was written %s after the last Ingress was made", took)
+	}
+	for i := range count {
+		if got := seen.of(fmt.Sprint("in-", i)); got != " → 192.0.2.9" {
+			t.Fatalf("the status of in-%d went %q", i, got)
+		}
+	}
+	t.Logf("%d made in %s, the last status %s later, %s resident", count, made.Sub(begin).Round(time.Millisecond), took.Round(time.Millisecond), s.resident())
 }
