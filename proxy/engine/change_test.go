@@ -248,3 +248,33 @@ func TestAFlippedRouteAnswersFromOneOfItsSides(t *testing.T) {
 	stop.Store(true)
 	requests.Wait()
 }
+
+// TestPoolThatCameBackHasItsGraceAgain flips an upstream away twice: the end of the first grace must not be that of the second, which has
+// just begun and under which exchanges may still be on their way to the pool.
+func TestPoolThatCameBackHasItsGraceAgain(t *testing.T) {
+	e := newTestEngine(t, Settings{})
+	both, one := hosts(2, "127.0.0.1:1"), hosts(1, "127.0.0.1:1")
+	generation := make([]uint64, 4)
+	for i, c := range []*model.Config{both, one, both, one} {
+		generation[i] = e.Apply(c).Generation
+	}
+	pool := e.pools.Get("h1.example")
+	e.deletePools([]string{"h1.example"}, generation[1])
+	if pool == nil || e.pools.Get("h1.example") != pool {
+		t.Fatal("the first grace took the pool away")
+	}
+	e.deletePools([]string{"h1.example"}, generation[3])
+	if e.pools.Get("h1.example") != nil {
+		t.Error("the pool outlives its grace")
+	}
+	if len(e.leaving) > 0 {
+		t.Errorf("still leaving: %v", e.leaving)
+	}
+	e.Apply(both)
+	e.Apply(one)
+	e.Apply(both)
+	e.deletePools([]string{"h1.example"}, e.Snapshot().Generation-1)
+	if e.pools.Get("h1.example") == nil {
+		t.Error("the pool of an upstream that is back was taken away")
+	}
+}

@@ -83,6 +83,7 @@ type Engine struct {
 	sockets  map[string]*socket // by key
 	failed   map[string]error   // by key: why it could not be bound
 	retired  []*conns           // to be drained after the swap
+	leaving  map[string]uint64  // upstreams whose pool is still there, and the first generation without them
 	retrying bool               // a timer runs
 	closed   bool
 
@@ -98,6 +99,7 @@ func New(settings Settings) *Engine {
 		limit:    newLimit(settings.MaxConnections),
 		sockets:  map[string]*socket{},
 		failed:   map[string]error{},
+		leaving:  map[string]uint64{},
 	}
 	e.stop, e.cancel = context.WithCancel(context.Background())
 	pools := settings.Upstream
@@ -163,10 +165,11 @@ func (e *Engine) afterSwap(prev, next *Snapshot) {
 	for name, pair := range persist.Diff(prev.Config.Upstreams, next.Config.Upstreams) {
 		if pair[1] == nil {
 			gone = append(gone, name)
+			e.leaving[name] = next.Generation
 		}
 	}
 	if len(gone) > 0 {
-		time.AfterFunc(poolGrace, func() { e.deletePools(gone) })
+		time.AfterFunc(poolGrace, func() { e.deletePools(gone, next.Generation) })
 	}
 	for _, s := range prev.servers {
 		if !slices.ContainsFunc(next.servers, func(n *server) bool { return n.name == s.name }) {
@@ -178,8 +181,9 @@ func (e *Engine) afterSwap(prev, next *Snapshot) {
 // poolGrace is how long a pool outlives its upstream: exchanges that began before the swap may not have come to it yet.
 const poolGrace = 10 * time.Second
 
-// deletePools deletes the pools of upstreams that have not come back.
-func (e *Engine) deletePools(names []string) {
+// deletePools deletes the pools of upstreams that left with a generation and have not come back since. One that came back and left again
+// has a grace of its own from then on.
+func (e *Engine) deletePools(names []string, generation uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -187,6 +191,10 @@ func (e *Engine) deletePools(names []string) {
 	}
 	now := e.snapshot.Load().Config
 	for _, name := range names {
+		if e.leaving[name] != generation {
+			continue
+		}
+		delete(e.leaving, name)
 		if _, back := now.Upstreams.Get(name); !back {
 			e.pools.Delete(name)
 		}
