@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"os/exec"
@@ -244,4 +245,33 @@ func BenchmarkCompile(b *testing.B) {
 			set, _ = s.Compile(spec, all, set)
 		}
 	})
+}
+
+// TestD6_ChainOfTheWholeWorld puts a bundle of certificates behind the leaf, which no client would take.
+func TestD6_ChainOfTheWholeWorld(t *testing.T) {
+	f := newFixture(t)
+	f.certificate("a", "a.test")
+	good, _ := f.certs.Get("a")
+	f.entry("a.test", nil, "a")
+	f.compile()
+	long := *good
+	long.Chain = bytes.Repeat(good.Chain, 400)
+	f.put(&long)
+	set, problems := f.compile()
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "800 certificates have") || !strings.Contains(problems[0].Message, "the last good one is served") {
+		t.Errorf("problems: %v", problems)
+	}
+	state, _, err := dial(t, set, &tls.Config{ServerName: "a.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(state.PeerCertificates); n > 2 {
+		t.Errorf("%d certificates are sent", n)
+	}
+	short := *good
+	short.Chain = bytes.Repeat(good.Chain, 20)
+	f.put(&short)
+	if _, problems := f.compile(); len(problems) > 0 {
+		t.Errorf("problems of 40 certificates: %v", problems)
+	}
 }

@@ -140,6 +140,10 @@ func (s *Store) slot(name string) *slot {
 	return s.slots[name]
 }
 
+// maxChain is what clients take of a certificate chain; OpenSSL is the strictest of the usual ones. A longer one would be sent in vain with
+// every handshake.
+const maxChain = 100 << 10
+
 // parse makes what crypto/tls needs of a certificate, or says why it cannot.
 func parse(spec *model.Certificate) (*tls.Certificate, string) {
 	if spec.Broken != "" {
@@ -148,6 +152,13 @@ func parse(spec *model.Certificate) (*tls.Certificate, string) {
 	loaded, err := tls.X509KeyPair(spec.Chain, spec.Key)
 	if err != nil {
 		return nil, strings.TrimPrefix(err.Error(), "tls: ")
+	}
+	size := 0
+	for _, der := range loaded.Certificate {
+		size += len(der)
+	}
+	if size > maxChain {
+		return nil, fmt.Sprintf("its %d certificates have %d KiB, and clients refuse chains of more than %d KiB", len(loaded.Certificate), size>>10, maxChain>>10)
 	}
 	return &loaded, ""
 }
