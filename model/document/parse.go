@@ -55,7 +55,11 @@ func Parse(file string, data []byte) ([]*Document, []Error) {
 }
 
 // All is Parse one document at a time, for files that are large: of each pair either the document or the error is set.
-func All(file string, data []byte) iter.Seq2[*Document, *Error] {
+func All(file string, data []byte) iter.Seq2[*Document, *Error] { return Some(file, data, nil) }
+
+// Some is All for a caller that may know parts of the file already: skip gets the text of each part, which begins and ends where documents do,
+// and its first line, and says whether it is to be left out. The documents of a part come before the next is asked about.
+func Some(file string, data []byte, skip func(text []byte, line int) bool) iter.Seq2[*Document, *Error] {
 	return func(yield func(*Document, *Error) bool) {
 		f := &reading{file: file, plans: &plans{}, yield: yield}
 		if problem := unreadable(data); problem != "" {
@@ -63,6 +67,9 @@ func All(file string, data []byte) iter.Seq2[*Document, *Error] {
 			return
 		}
 		for part := range split(bytes.TrimPrefix(data, []byte("\ufeff"))) {
+			if skip != nil && skip(part.text, part.line) {
+				continue
+			}
 			if !f.part(part) {
 				return
 			}

@@ -22,6 +22,7 @@ type file struct {
 	seen     signature
 	objects  []*store.Object
 	problems []model.Problem
+	parts    map[partKey]parsed // of a large file: what became of the parts that gave nothing but objects
 }
 
 // loadAll reads files side by side, in the order of paths. A file that changed meanwhile is nil.
@@ -67,8 +68,9 @@ func load(path string, seen signature, before *file) *file {
 			had[o.Key] = o
 		}
 	}
+	p := newParts(f, before, len(data))
 	broken := false
-	for doc, problem := range document.All(path, data) {
+	for doc, problem := range document.Some(path, data, p.skip()) {
 		if problem != nil {
 			broken = true
 			f.complain(problem.Line, problem.Message)
@@ -76,6 +78,7 @@ func load(path string, seen signature, before *file) *file {
 		}
 		f.add(doc, had)
 	}
+	p.end()
 	if broken && before != nil {
 		f.objects = before.objects
 	}
@@ -112,7 +115,7 @@ func (f *file) add(doc *document.Document, had map[model.Key]*store.Object) {
 func (f *file) keep(before *file, message string) *file {
 	f.complain(0, message)
 	if before != nil {
-		f.objects = before.objects
+		f.objects, f.parts = before.objects, before.parts
 	}
 	return f
 }
