@@ -95,9 +95,10 @@ func (f *flight) hostFor(m *member) string {
 	return m.host
 }
 
-// budgeted reports whether a retry may go to m: to an endpoint that answered last time always, to another within the budget.
+// budgeted reports whether a retry may go to m: to an endpoint that answered last time always, to another, and with a request that may
+// be what breaks endpoints, within the budget.
 func (f *flight) budgeted(m *member, now time.Time) bool {
-	return m.broken.Load() == 0 || f.pool.budget.spend(now)
+	return !f.lethal && m.broken.Load() == 0 || f.pool.budget.spend(now)
 }
 
 // nobody is the fault of a set without members.

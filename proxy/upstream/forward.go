@@ -29,15 +29,16 @@ type flight struct {
 	request *requestBody // nil: the request has no body
 	body    responseBody
 
-	tried []*endpoint
-	anew  *endpoint // whose connection was stale: it is tried once more, on a new one
+	tried  []*endpoint
+	anew   *endpoint // whose connection was stale: it is tried once more, on a new one
+	lethal bool      // an endpoint broke a new connection off after the request: it may be the request that does it
 }
 
 // Forward is filter.Upstream. The error is that of the last attempt.
 func (p *Pool) Forward(x *filter.Exchange, options filter.ForwardOptions) error {
 	f := flightOf(x)
 	f.pool, f.x, f.options, f.start = p, x, options, p.settings.Now()
-	f.tried, f.anew = f.tried[:0], nil
+	f.tried, f.anew, f.lethal = f.tried[:0], nil, false
 	x.Forward = filter.Forward{Upstream: p.name}
 	x.Reason = message.OK
 	defer f.guard()
@@ -211,13 +212,20 @@ func (f *flight) note(fail *fault, m *member, now time.Time) {
 }
 
 // mayRetry decides whether the request can be sent once more, and readies its body for that. A request of which nothing was
-// sent can; one that may have been sent only when it is idempotent and the connection had been used before, so that it more
-// likely died of age than of the request.
+// sent can; one that may have been sent only when it is idempotent and the connection ended without an answer. Where it had been used
+// before, it more likely died of age than of the request; a new one died with its endpoint or of the request, which is why another
+// endpoint is tried then, but only one.
 func (f *flight) mayRetry(fail *fault, m *member) bool {
 	if fail.client || fail.local || fail.head {
 		return false
 	}
-	if fail.sent && (!fail.stale || !idempotent(f.x.Request.Method)) {
+	if fail.sent && !fail.stale {
+		if f.lethal || fail.reason != message.UpstreamReset {
+			return false
+		}
+		f.lethal = true
+	}
+	if fail.sent && !idempotent(f.x.Request.Method) {
 		return false
 	}
 	if f.x.Stream.Gone() {

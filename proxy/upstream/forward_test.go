@@ -172,28 +172,69 @@ func TestA20_ReusedConnectionThatDies(t *testing.T) {
 	}
 }
 
-// A fresh connection that dies has cost the origin a request: it is not sent again, whatever its method.
+// A fresh connection that dies after the request has died with its endpoint, or of the request: an idempotent one is sent to one other
+// endpoint, so that an endpoint which is killed is not noticed and a deadly request is not taken to all.
 func TestA20_FreshConnectionThatDies(t *testing.T) {
-	for name, die := range map[string]func(*peer){
-		"close": func(p *peer) { p.next() },
-		"reset": func(p *peer) { p.next(); p.reset() },
-		"half head": func(p *peer) {
-			p.next()
-			p.say("HTTP/1.1 200 OK\r\nContent-Le")
-		},
+	closes := func(p *peer) { p.next() }
+	resets := func(p *peer) { p.next(); p.reset() }
+	begins := func(p *peer) {
+		p.next()
+		p.say("HTTP/1.1 200 OK\r\nContent-Le")
+	}
+	for _, c := range []struct {
+		name, method, body string
+		die                func(*peer)
+		want               int
+	}{
+		{"close", "GET", "", closes, 2},
+		{"reset", "GET", "", resets, 2},
+		{"body kept", "PUT", "small", resets, 2},
+		{"body too large to keep", "PUT", words(80 << 10), resets, 1},
+		{"not idempotent", "POST", "", resets, 1},
+		{"half a head", "GET", "", begins, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			a, b := serve(t, die), serve(t, die)
-			p := pool(t, Settings{}, a.addr, b.addr)
-			x := request("GET", "")
-			if status, _, err := send(p, x); status != 502 || reasonOf(err) != "upstream_reset" || x.Forward.Attempts != 1 {
+		t.Run(c.name, func(t *testing.T) {
+			origins := []*origin{serve(t, c.die), serve(t, c.die), serve(t, c.die)}
+			p := pool(t, Settings{}, origins[0].addr, origins[1].addr, origins[2].addr)
+			x := request(c.method, c.body)
+			if status, _, err := send(p, x); status != 502 || reasonOf(err) != "upstream_reset" || x.Forward.Attempts != c.want {
 				t.Fatal(status, err, x.Forward)
 			}
-			if n := a.requests.Load() + b.requests.Load(); n != 1 {
-				t.Errorf("%d requests sent", n)
+			sent := 0
+			for _, o := range origins {
+				n := int(o.requests.Load())
+				if sent += n; n > 1 {
+					t.Errorf("%d requests sent to one origin", n)
+				}
+			}
+			if sent != c.want {
+				t.Errorf("%d requests sent, want %d", sent, c.want)
 			}
 		})
 	}
+	t.Run("another lives", func(t *testing.T) {
+		dying, good := serve(t, resets), echo(t)
+		p := pool(t, Settings{}, dying.addr, good.addr)
+		for range 2 { // each of them is first once
+			x := request("GET", "")
+			if status, body, err := send(p, x); status != 200 || body != good.addr || err != nil {
+				t.Fatal(status, body, err, x.Forward)
+			}
+		}
+		if n := dying.requests.Load(); n != 1 {
+			t.Errorf("%d requests sent to the one that dies", n)
+		}
+	})
+	t.Run("the budget is spent", func(t *testing.T) {
+		dying, other := serve(t, resets), serve(t, resets)
+		p := pool(t, Settings{Ejection: Ejection{Off: true}, Retry: Retry{Percent: 1, PerSecond: 1, Burst: 5}}, dying.addr, other.addr)
+		for range 100 {
+			_, _, _ = send(p, request("GET", ""))
+		}
+		if n := dying.requests.Load() + other.requests.Load(); n < 105 || n > 110 {
+			t.Errorf("%d requests sent for 100", n)
+		}
+	})
 }
 
 // What an origin closed while it idled is noticed before anything is sent, so even a POST goes through.
