@@ -45,6 +45,7 @@ type Problem struct {
 type handler struct {
 	settings Settings
 	writing  sync.Mutex // of a config: it may be large
+	profiles sync.Mutex // of the CPU: there is one at a time
 }
 
 // New returns the handler of the admin address.
@@ -59,6 +60,7 @@ func New(settings Settings) http.Handler {
 	}))
 	private := map[string]http.HandlerFunc{
 		"/explain": h.explain, "/debug/config": h.config, "/debug/problems": h.problems, "/{$}": h.root,
+		"/debug/pprof/profile": h.cpu, "/debug/pprof/{name}": profile,
 	}
 	for pattern, serve := range private {
 		mux.Handle(pattern, guard(serve))
@@ -98,6 +100,7 @@ func (h *handler) root(w http.ResponseWriter, _ *http.Request) {
 /explain          why a request gets its answer: ?url=http://host/path, and method=GET, header=K: V, client=ADDRESS
 /debug/config     the running config, without secrets
 /debug/problems   what is wrong with which object
+/debug/pprof/     profile?seconds=10 (of the CPU), heap, allocs, goroutine, mutex, block
 `)
 }
 

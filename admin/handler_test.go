@@ -49,7 +49,7 @@ func (a ask) of(h http.Handler) *httptest.ResponseRecorder {
 // TestG13_StrangersSeeHealthAndMetricsOnly asks every path in every way that must not get through.
 func TestG13_StrangersSeeHealthAndMetricsOnly(t *testing.T) {
 	h := testHandler(Readiness{})
-	private := []string{"/", "/explain?url=http://a.test/", "/debug/config", "/debug/problems"}
+	private := []string{"/", "/explain?url=http://a.test/", "/debug/config", "/debug/problems", "/debug/pprof/goroutine"}
 	public := []string{"/healthz", "/readyz", "/metrics"}
 	const near, far = "127.0.0.1:5000", "192.0.2.7:5000"
 	cases := []struct {
@@ -121,6 +121,19 @@ func TestExplain(t *testing.T) {
 	for _, bad := range []string{"", "url=", "url=ftp://a/", "url=http://", "url=http://a/&header=x", "url=http://a/&header=:x", "url=http://a/&client=home", "url=http://[/"} {
 		if w := get(bad); w.Code != 400 || len(w.Body.String()) < 10 {
 			t.Errorf("%q answers %d %s", bad, w.Code, w.Body)
+		}
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	h := testHandler(Readiness{})
+	for target, want := range map[string]int{
+		"heap": 200, "allocs": 200, "goroutine?debug=1": 200, "profile?seconds=1": 200,
+		"profile?seconds=0": 400, "profile?seconds=51": 400, "profile?seconds=x": 400, "cmdline": 404,
+	} {
+		w := ask{target: "/debug/pprof/" + target, peer: "127.0.0.1:1", host: "localhost"}.of(h)
+		if w.Code != want || w.Body.Len() == 0 {
+			t.Errorf("%s answers %d with %d bytes, want %d", target, w.Code, w.Body.Len(), want)
 		}
 	}
 }

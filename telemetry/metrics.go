@@ -32,6 +32,7 @@ type Metrics struct {
 
 	generation   prometheus.Gauge
 	applies      prometheus.Histogram
+	live         prometheus.Histogram
 	problems     prometheus.Gauge
 	certificates *prometheus.GaugeVec
 	panics       *prometheus.CounterVec
@@ -68,6 +69,11 @@ func New() *Metrics {
 		applies: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "sluice_config_apply_duration_seconds", Help: "Time to compile and swap a config.", Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5},
 		}),
+		live: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sluice_config_live_seconds", Help: "Time from when a change of an object is read until requests are served by it.",
+			Buckets:                     []float64{.00025, .0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .5, 1, 2, 5, 10},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
 		problems:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_config_problems", Help: "Problems of the running config."}),
 		certificates: gauge("sluice_certificate_expiry_timestamp_seconds", "End of a certificate's validity, Unix time.", "certificate"),
 		panics:       counter("sluice_panics_total", "Panics recovered, by where.", "where"),
@@ -78,7 +84,7 @@ func New() *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.requests, m.durations, m.bytes, m.inFlight, m.connections, m.handshakes,
 		m.attempts, m.waits, m.connects, m.dialing, m.retries, m.ejections, m.endpoints,
-		m.origins, m.generation, m.applies, m.problems, m.certificates, m.panics, m.dropped,
+		m.origins, m.generation, m.applies, m.live, m.problems, m.certificates, m.panics, m.dropped,
 	)
 	return m
 }
@@ -109,6 +115,16 @@ func (m *Metrics) Applied(generation uint64, took time.Duration, problems int) {
 	m.generation.Set(float64(generation))
 	m.applies.Observe(took.Seconds())
 	m.problems.Set(float64(problems))
+}
+
+// Live records that changes are served now, by when each was read.
+func (m *Metrics) Live(since []time.Time, now time.Time) {
+	if m == nil {
+		return
+	}
+	for _, t := range since {
+		m.live.Observe(now.Sub(t).Seconds())
+	}
 }
 
 // Certificate records when a certificate ends.

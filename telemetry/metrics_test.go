@@ -37,6 +37,7 @@ func touch(m *Metrics) {
 	u.Eject()
 	m.Origin("Ingress shop/web").Done(200)
 	m.Applied(1, time.Millisecond, 0)
+	m.Live([]time.Time{time.Now()}, time.Now())
 	m.Certificate("shop/tls", time.Now())
 	m.Panic("exchange")
 	m.AccessLogDropped()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -36,8 +37,9 @@ type Settings struct {
 type Loop struct {
 	settings Settings
 	ready    chan struct{}
-	owed     []model.Key // of batches that were lost
-	lost     int         // batches, one after another
+	owed     []model.Key             // of batches that were lost
+	since    map[model.Key]time.Time // when what is owed came
+	lost     int                     // batches, one after another
 	view     atomic.Pointer[store.View]
 }
 
@@ -93,8 +95,8 @@ func (l *Loop) retry() <-chan time.Time {
 // batch translates and applies what changed. A panic in it costs the batch: the config that runs goes on, and what the batch had is
 // tried again, with the next change or after a while.
 func (l *Loop) batch() {
-	view, changed := l.settings.Store.Take()
-	changed = l.withOwed(changed)
+	batch := l.settings.Store.TakeBatch()
+	view, changed := batch.View, l.withOwed(batch.Keys)
 	if len(changed) == 0 && l.lost == 0 && l.runs() {
 		return // the signal was for what an earlier batch took
 	}
@@ -103,6 +105,7 @@ func (l *Loop) batch() {
 	defer func() {
 		if value := recover(); value != nil {
 			l.owed, l.lost = changed, lost
+			l.owe(batch)
 			l.settings.Metrics.Panic("batch")
 			l.settings.Log.Error("a batch of changes was not applied", "panic", fmt.Sprint(value), "objects", len(changed), "stack", string(debug.Stack()))
 		}
@@ -110,9 +113,12 @@ func (l *Loop) batch() {
 	config, report := l.settings.Translator.Update(view, changed)
 	outcome := l.settings.Apply(config)
 	l.view.Store(&view)
-	if !l.runs() {
-		close(l.ready)
+	if l.runs() {
+		l.settings.Metrics.Live(slices.AppendSeq(batch.Seen, maps.Values(l.since)), time.Now())
+	} else {
+		close(l.ready) // nobody was served before, so nobody waited for a change
 	}
+	l.since = nil
 	if l.settings.Report != nil {
 		l.settings.Report(report, outcome)
 	}
@@ -125,6 +131,18 @@ func (l *Loop) runs() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// owe keeps when the changes of a lost batch came.
+func (l *Loop) owe(batch store.Batch) {
+	if l.since == nil {
+		l.since = map[model.Key]time.Time{}
+	}
+	for i, key := range batch.Keys {
+		if _, owed := l.since[key]; !owed {
+			l.since[key] = batch.Seen[i]
+		}
 	}
 }
 

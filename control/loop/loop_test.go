@@ -14,6 +14,7 @@ import (
 	"sluice.dev/sluice/control/status"
 	"sluice.dev/sluice/control/store"
 	"sluice.dev/sluice/model"
+	"sluice.dev/sluice/telemetry"
 )
 
 // translator records the keys of each batch, and may panic.
@@ -60,13 +61,15 @@ type world struct {
 	loop   *Loop
 	log    bytes.Buffer
 	told   int
+	made   *telemetry.Metrics
 	end    context.CancelFunc
 }
 
 func start() *world {
-	w := &world{store: store.New("files"), tr: &translator{}, synced: make(chan struct{})}
+	w := &world{store: store.New("files"), tr: &translator{}, synced: make(chan struct{}), made: telemetry.New()}
 	w.loop = New(Settings{
-		Store: w.store, Synced: []<-chan struct{}{w.synced}, Translator: w.tr, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Metrics: w.made,
+		Store:   w.store, Synced: []<-chan struct{}{w.synced}, Translator: w.tr, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Apply:  func(*model.Config) model.Outcome { return model.Outcome{} },
 		Report: func(*status.Report, model.Outcome) { w.told++ },
 	})
@@ -154,6 +157,42 @@ func TestALostBatchIsTriedAgain(t *testing.T) {
 		if got := w.tr.seen(); got != "a" || w.told != 1 {
 			t.Errorf("batches without a change: %q, told %d times", got, w.told)
 		}
+	})
+}
+
+// TestLiveCountsFromTheChange: what waits for a batch waits as long as it says, that of a lost batch included; the first batch is no
+// change.
+func TestLiveCountsFromTheChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start()
+		defer w.end()
+		w.put("before")
+		close(w.synced)
+		synctest.Wait()
+		w.tr.block = make(chan struct{})
+		w.put("a") // its batch hangs
+		<-time.After(time.Second)
+		w.put("b")
+		<-time.After(2 * time.Second)
+		w.tr.poison = "b"
+		close(w.tr.block)
+		synctest.Wait() // a after 3 s; b's batch is lost, and tried again after a second
+		w.tr.poison = ""
+		<-time.After(1500 * time.Millisecond)
+		synctest.Wait() // b after 3 s
+		families, err := w.made.Registry().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "sluice_config_live_seconds" {
+				if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 2 || h.GetSampleSum() != 6 {
+					t.Errorf("%d changes took %g s, want 2 and 6", h.GetSampleCount(), h.GetSampleSum())
+				}
+				return
+			}
+		}
+		t.Error("no such metric")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"sluice.dev/sluice/model"
 )
@@ -15,8 +16,15 @@ type Store struct {
 
 	mu    sync.Mutex
 	view  View
-	files map[file][]*Object // what each file holds
-	keys  map[model.Key]bool // changed since Take
+	files map[file][]*Object      // what each file holds
+	keys  map[model.Key]time.Time // changed since Take, and when the first change came
+}
+
+// Batch is what changed since the one before it.
+type Batch struct {
+	View View
+	Keys []model.Key // ordered
+	Seen []time.Time // by Keys: when the first of its changes came
 }
 
 // file is a file of a source.
@@ -25,11 +33,12 @@ type file struct{ source, name string }
 // New returns an empty store. When two sources have an object of the same key, the one named first has the say; one that is not
 // named comes last.
 func New(sources ...string) *Store {
-	return &Store{sources: sources, changed: make(chan struct{}, 1), files: map[file][]*Object{}, keys: map[model.Key]bool{}}
+	return &Store{sources: sources, changed: make(chan struct{}, 1), files: map[file][]*Object{}, keys: map[model.Key]time.Time{}}
 }
 
 // Replace makes objs all that the source has, in one step.
 func (s *Store) Replace(source string, objs []*Object) {
+	seen := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	touched := keysOf(objs)
@@ -49,11 +58,12 @@ func (s *Store) Replace(source string, objs []*Object) {
 			s.files[f] = append(s.files[f], o)
 		}
 	}
-	s.update(source, touched, objs, func(*Object) bool { return true })
+	s.update(change{source, seen, touched, objs}, func(*Object) bool { return true })
 }
 
 // ReplaceFile makes objs all that one file of the source has, in one step; none when the file is gone.
 func (s *Store) ReplaceFile(source, name string, objs []*Object) {
+	seen := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := file{source, name}
@@ -66,12 +76,13 @@ func (s *Store) ReplaceFile(source, name string, objs []*Object) {
 	if s.files[f] = slices.Clip(slices.Clone(objs)); len(objs) == 0 {
 		delete(s.files, f)
 	}
-	s.update(source, touched, objs, func(o *Object) bool { return o.File == name })
+	s.update(change{source, seen, touched, objs}, func(o *Object) bool { return o.File == name })
 }
 
 // ReplaceKind makes objs all that the source has, in no file, of a kind among the objects that pick takes, in one step. pick is called
 // with the store locked.
 func (s *Store) ReplaceKind(source, kind string, pick func(*Object) bool, objs []*Object) {
+	seen := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	touched := keysOf(objs)
@@ -80,14 +91,15 @@ func (s *Store) ReplaceKind(source, kind string, pick func(*Object) bool, objs [
 			touched = append(touched, o.Key)
 		}
 	}
-	s.update(source, touched, objs, func(o *Object) bool { return o.File == "" && pick(o) })
+	s.update(change{source, seen, touched, objs}, func(o *Object) bool { return o.File == "" && pick(o) })
 }
 
 // Apply adds or replaces objects of the source by their keys, and removes others, in one step.
 func (s *Store) Apply(source string, upserts []*Object, deletes []model.Key) {
+	seen := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.update(source, append(keysOf(upserts), deletes...), upserts, func(*Object) bool { return true })
+	s.update(change{source, seen, append(keysOf(upserts), deletes...), upserts}, func(*Object) bool { return true })
 }
 
 // Changed gets a value when there is something for Take.
@@ -102,19 +114,37 @@ func (s *Store) View() View {
 
 // Take returns what there is now, and the keys of what changed since the last Take, ordered.
 func (s *Store) Take() (View, []model.Key) {
+	b := s.TakeBatch()
+	return b.View, b.Keys
+}
+
+// TakeBatch is Take, with when the changes came.
+func (s *Store) TakeBatch() Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]model.Key, 0, len(s.keys))
+	b := Batch{View: s.view, Keys: make([]model.Key, 0, len(s.keys)), Seen: make([]time.Time, len(s.keys))}
 	for key := range s.keys {
-		keys = append(keys, key)
+		b.Keys = append(b.Keys, key)
 	}
-	s.keys = map[model.Key]bool{} // cleared, it would keep the room that the first Take needed
-	slices.SortFunc(keys, CompareKeys)
-	return s.view, keys
+	slices.SortFunc(b.Keys, CompareKeys)
+	for i, key := range b.Keys {
+		b.Seen[i] = s.keys[key]
+	}
+	s.keys = map[model.Key]time.Time{} // cleared, it would keep the room that the first batch needed
+	return b
+}
+
+// change is what a source says: whose keys are touched, and which objects are there now.
+type change struct {
+	source  string
+	seen    time.Time
+	touched []model.Key
+	added   []*Object
 }
 
 // update takes those objects of the source away that are gone, adds others, and decides anew who has each key touched.
-func (s *Store) update(source string, touched []model.Key, added []*Object, gone func(*Object) bool) {
+func (s *Store) update(c change, gone func(*Object) bool) {
+	source, touched, added := c.source, c.touched, c.added
 	fresh := make(map[model.Key][]*Object, len(added))
 	for _, o := range added {
 		if o.Source != source { // an object that is given again may be read by others now
@@ -130,7 +160,9 @@ func (s *Store) update(source string, touched []model.Key, added []*Object, gone
 		candidates = append(candidates, fresh[key]...)
 		slices.SortStableFunc(candidates, s.compare)
 		if s.settle(e, key, candidates, old, hidden) {
-			s.keys[key], changed = true, true
+			if changed = true; s.keys[key].IsZero() {
+				s.keys[key] = c.seen
+			}
 		}
 	}
 	s.view = e.done()
