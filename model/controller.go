@@ -16,6 +16,7 @@ type IngressController struct {
 	DefaultBackend           string   `json:"defaultBackend,omitempty"`     // namespace/name:port
 	DefaultCertificate       string   `json:"defaultCertificate,omitempty"` // namespace/name of a Secret
 	WatchIngressWithoutClass bool     `json:"watchIngressWithoutClass,omitempty"`
+	AllowExternalNames       bool     `json:"allowExternalNameServices,omitempty"` // every controller of a process must
 
 	Classes []string `json:"-"` // of --ingress-class; IngressClass is the first
 	Any     bool     `json:"-"` // every Ingress is ours, whatever its class: manifests without --ingress-class

@@ -206,9 +206,17 @@ func (d *dump) upstream(u *Upstream) {
 		Reason      string       `json:"reason,omitempty"`
 		Detail      string       `json:"detail,omitempty"`
 		Endpoints   []any        `json:"endpoints,omitempty"`
+		Guarded     bool         `json:"guarded,omitempty"` // addresses of host names are judged
+		Refused     []string     `json:"refused,omitempty"`
 	}{Kind: "Upstream", Name: u.Name, Reason: u.Reason, Detail: u.Detail}
 	if u.LoadBalance != (LoadBalance{}) {
 		shown.LoadBalance = &u.LoadBalance
+	}
+	if u.Guard != nil {
+		shown.Guarded = true
+		for _, at := range u.Guard.Refuse {
+			shown.Refused = append(shown.Refused, at.String())
+		}
 	}
 	for _, e := range u.Endpoints {
 		if e == (Endpoint{Address: e.Address}) {

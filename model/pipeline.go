@@ -67,11 +67,12 @@ type Upstream struct {
 	Origin      Origin
 	LoadBalance LoadBalance
 	Endpoints   []Endpoint // ordered by address, no address twice
+	Guard       *Guard     // of the addresses that host names among the endpoints have; nil: the operator named them
 	Reason      string     // with no endpoint: the message.Reason name why, such as service_missing; "" is no_endpoints
 	Detail      string     // with Reason: object and field to look at
 }
 
-// Endpoint is one address of an upstream.
+// Endpoint is one address of an upstream, or one host name, which stands for all addresses that it has.
 type Endpoint struct {
 	Address     string // host:port
 	Host        string // the Host to send when the client's is not kept; "" is Address

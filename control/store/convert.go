@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,7 +148,13 @@ func fromIngressClass(o *netv1.IngressClass) *IngressClass {
 }
 
 func fromService(o *corev1.Service) *Service {
-	s := &Service{Type: known(string(o.Spec.Type))}
+	s := &Service{Type: known(string(o.Spec.Type)), ExternalName: o.Spec.ExternalName}
+	if o.Namespace == "default" && o.Name == "kubernetes" {
+		s.ClusterIPs = slices.Clone(o.Spec.ClusterIPs)
+		if len(s.ClusterIPs) == 0 && o.Spec.ClusterIP != "" {
+			s.ClusterIPs = []string{o.Spec.ClusterIP}
+		}
+	}
 	if len(o.Spec.IPFamilies) > 0 {
 		s.IPFamily = known(string(o.Spec.IPFamilies[0]))
 	}

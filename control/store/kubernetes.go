@@ -54,9 +54,11 @@ type IngressClass struct {
 
 // Service is what is used of a v1 Service.
 type Service struct {
-	Type     string // "" is ClusterIP
-	IPFamily string // the first of spec.ipFamilies, "" when it is missing
-	Ports    []ServicePort
+	Type         string // "" is ClusterIP
+	IPFamily     string // the first of spec.ipFamilies, "" when it is missing
+	ExternalName string
+	ClusterIPs   []string // of default/kubernetes; others' are not kept
+	Ports        []ServicePort
 }
 
 // ServicePort is one entry of a Service's spec.ports.

@@ -26,6 +26,7 @@ func Unserved(view store.View, o Options) []model.Problem {
 // served.
 func Explain(view store.View, o Options, r ExplainRequest) []model.Step {
 	controllers := o.controllers(view)
+	reach := ingress.NewReach(view, o.policy(controllers))
 	route, ok := parseOrigin(r.Route)
 	switch {
 	case !ok:
@@ -33,15 +34,15 @@ func Explain(view store.View, o Options, r ExplainRequest) []model.Step {
 		path, _ := canon.Path(r.Path)
 		return ingress.ExplainUnrouted(view, controllers, host, path)
 	case route.Key.Kind == store.KindIngress:
-		return ingress.Explain(view, controllers, route)
+		return ingress.Explain(reach, controllers, route)
 	case route.Key.Kind == model.KindIngressController:
 		for _, c := range controllers {
 			if ref, ok := ingress.ParseRef(c.DefaultBackend); ok && c.Name == route.Key.Name {
-				return ingress.ExplainService(view, ref, route, false)
+				return reach.ExplainService(ref, route, false)
 			}
 		}
 	case route.Key.Kind == model.KindHTTPServer:
-		return explainServer(view, route)
+		return explainServer(view, reach, route)
 	}
 	return nil
 }
@@ -58,13 +59,13 @@ func parseOrigin(text string) (model.Origin, bool) {
 }
 
 // explainServer follows a path of an HTTPServer to the Services that its pipeline names.
-func explainServer(view store.View, route model.Origin) []model.Step {
+func explainServer(view store.View, reach *ingress.Reach, route model.Origin) []model.Step {
 	s, found := store.Get[*model.HTTPServer](view, route.Key)
 	if !found {
 		return nil
 	}
 	if route.Field == "fallback" {
-		return explainPipeline(view, s.Fallback)
+		return explainPipeline(view, reach, s.Fallback)
 	}
 	for _, rule := range s.Rules {
 		if rule == nil {
@@ -75,32 +76,32 @@ func explainServer(view store.View, route model.Origin) []model.Step {
 				continue
 			}
 			if path.BackendPool != nil {
-				return explainPool(view, path.BackendPool, model.Origin{Key: route.Key, Field: route.Field + ".backendPool"})
+				return explainPool(reach, path.BackendPool, model.Origin{Key: route.Key, Field: route.Field + ".backendPool"})
 			}
-			return explainPipeline(view, path.Backend)
+			return explainPipeline(view, reach, path.Backend)
 		}
 	}
 	return nil
 }
 
-func explainPipeline(view store.View, name string) []model.Step {
+func explainPipeline(view store.View, reach *ingress.Reach, name string) []model.Step {
 	p, found := store.Get[*model.Pipeline](view, model.Key{Kind: model.KindPipeline, Name: name})
 	if !found {
 		return nil
 	}
 	for _, f := range p.Filters {
 		if f.Proxy != nil && len(f.Proxy.Pools) > 0 && f.Proxy.Pools[0] != nil {
-			return explainPool(view, f.Proxy.Pools[0], model.Origin{Key: p.Origin.Key, Field: "filters[" + f.Name + "].pools[0]"})
+			return explainPool(reach, f.Proxy.Pools[0], model.Origin{Key: p.Origin.Key, Field: "filters[" + f.Name + "].pools[0]"})
 		}
 	}
 	return nil
 }
 
-func explainPool(view store.View, pool *model.Pool, at model.Origin) []model.Step {
+func explainPool(reach *ingress.Reach, pool *model.Pool, at model.Origin) []model.Step {
 	ref, ok := ingress.ParseRef(pool.Service)
 	if !ok {
 		return nil
 	}
 	at.Field += ".service"
-	return ingress.ExplainService(view, ref, at, false)
+	return reach.ExplainService(ref, at, false)
 }

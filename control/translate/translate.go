@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"sluice.dev/sluice/control/status"
@@ -21,6 +22,19 @@ type Options struct {
 	// Pinned is the setting, such as --http, because of which the Controllers serve even when the view has an IngressController, which
 	// then has a Problem; "" is none.
 	Pinned string
+	// ExternalNames says whether the names of ExternalName Services may be followed while there is no controller; controllers say it
+	// themselves.
+	ExternalNames bool
+	APIServers    []netip.AddrPort // where the API server is reached; what objects that came from it name must not lead there
+}
+
+// policy is what Services may lead to. Controllers share what leads to a Service, so that each of them must allow external names.
+func (o *Options) policy(controllers []*model.IngressController) ingress.Policy {
+	allowed := o.ExternalNames
+	if len(controllers) > 0 {
+		allowed = !slices.ContainsFunc(controllers, func(c *model.IngressController) bool { return !c.AllowExternalNames })
+	}
+	return ingress.Policy{ExternalNames: allowed, APIServers: o.APIServers}
 }
 
 // controllers are those that serve a view.
@@ -89,9 +103,10 @@ func (t *Translator) rebuild(view store.View) {
 		last = &model.Config{}
 	}
 	t.view = view
-	t.upstreams = ingress.NewUpstreams(view, last.Upstreams)
+	controllers := t.options.controllers(view)
+	t.upstreams = ingress.NewUpstreams(view, t.options.policy(controllers), last.Upstreams)
 	t.ingress = ingress.New(view, ingress.Settings{
-		Controllers: t.options.controllers(view), PublicHTTPSPort: t.options.PublicHTTPSPort, Upstreams: t.upstreams, Last: last,
+		Controllers: controllers, PublicHTTPSPort: t.options.PublicHTTPSPort, Upstreams: t.upstreams, Last: last,
 	})
 	t.native = newNatives(t.upstreams, t.options.CheckPipeline)
 	t.native.update(view, nil)

@@ -96,6 +96,9 @@ func (w *world) ingress() *store.Ingress {
 
 func (w *world) service() *store.Service {
 	s := &store.Service{Type: pick(w, "", "", "", "ExternalName")}
+	if w.chance(40) {
+		s.ExternalName = pick(w, "x.test", "Y.test.", "localhost", "10.0.0.1", "10.0.0.2", "127.0.0.1", "-")
+	}
 	for range w.random.IntN(3) {
 		s.Ports = append(s.Ports, store.ServicePort{Name: pick(w, "http", "x", ""), Protocol: pick(w, "TCP", "TCP", "UDP"), Port: pick(w, int32(80), 81), TargetPort: pick(w, int32(80), 8080), AppProtocol: pick(w, "", "", "http", "grpc")})
 	}
@@ -133,7 +136,7 @@ func (w *world) own(kind, name string) any {
 	case model.KindHTTPServer:
 		text = fmt.Sprintf("kind: HTTPServer\nname: %s\nport: %s\nrouterKind: %s\nrules: [{host: %s, paths: [{path: /a, backend: %s}, {backendPool: {service: \"b/s1:80\"}}]}]\n", name, pick(w, "9000", "9001", "80"), pick(w, "Host", "Ordered"), pick(w, "one.test", "two.test"), pick(w, "p0", "p1", "none"))
 	default:
-		text = fmt.Sprintf("kind: IngressController\nname: %s\ningressClass: %s\ndefaultBackend: %s/s0:80\ndefaultCertificate: a/c0\nhttpServer: {port: %s}\nhttpsServer: {port: 8443}\n", name, pick(w, "pub", "other"), w.namespace(), pick(w, "8080", "9000"))
+		text = fmt.Sprintf("kind: IngressController\nname: %s\ningressClass: %s\nallowExternalNameServices: %s\ndefaultBackend: %s/s0:80\ndefaultCertificate: a/c0\nhttpServer: {port: %s}\nhttpsServer: {port: 8443}\n", name, pick(w, "pub", "other"), pick(w, "true", "true", "false"), pick(w, "a", "b", "default"), pick(w, "8080", "9000"))
 	}
 	docs, errs := document.Parse("own.yaml", []byte(text))
 	if len(errs) > 0 {
@@ -146,6 +149,18 @@ func (w *world) own(kind, name string) any {
 	return o.Value
 }
 
+// apiServer is one of the objects by which the API server says where it is.
+func (w *world) apiServer() *store.Object {
+	if w.chance(50) {
+		s := w.service()
+		s.ClusterIPs = []string{pick(w, "10.0.0.1", "10.0.0.9")}
+		return store.NewObject(store.KindService, "default", "kubernetes", s)
+	}
+	s := w.slice()
+	s.Service = pick(w, "kubernetes", "kubernetes", "s0")
+	return store.NewObject(store.KindEndpointSlice, "default", pick(w, "kubernetes", "kubernetes", "forged"), s)
+}
+
 // object is a random object and whether it is to be deleted instead.
 func (w *world) object() (o *store.Object, gone bool) {
 	gone = w.chance(20)
@@ -153,6 +168,8 @@ func (w *world) object() (o *store.Object, gone bool) {
 	switch {
 	case n < 45:
 		o = store.NewObject(store.KindIngress, w.namespace(), pick(w, "i0", "i1", "i2", "i3"), w.ingress())
+	case n < 48:
+		o = w.apiServer()
 	case n < 60:
 		o = store.NewObject(store.KindService, w.namespace(), pick(w, "s0", "s1", "s2"), w.service())
 	case n < 75:

@@ -16,6 +16,8 @@ const (
 	BackendUnsupported
 	PipelineMissing
 	NoEndpoints
+	NameUnresolved
+	AddressRefused
 	ConnectFailed
 	ConnectTimeout
 	UpstreamReset
@@ -66,6 +68,8 @@ var table = [reasons]struct {
 	BackendUnsupported: {"backend_unsupported", 503},
 	PipelineMissing:    {"pipeline_missing", 503},
 	NoEndpoints:        {"no_endpoints", 503},
+	NameUnresolved:     {"name_unresolved", 503},
+	AddressRefused:     {"address_refused", 503},
 	ConnectFailed:      {"connect_failed", 502},
 	ConnectTimeout:     {"connect_timeout", 504},
 	UpstreamReset:      {"upstream_reset", 502},

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,6 +39,8 @@ type settings struct {
 	DefaultBackend  string   `json:"defaultBackend"`
 	DefaultCert     string   `json:"defaultCertificate"`
 	PublicHTTPSPort int      `json:"publicHTTPSPort"`
+	ExternalNames   bool     `json:"externalNames"` // are allowed
+	APIServers      []string `json:"apiServers"`    // that are known beforehand
 }
 
 func (s *settings) options() translate.Options {
@@ -55,7 +58,12 @@ func (s *settings) options() translate.Options {
 	}
 	c.Origin = model.Origin{Key: model.Key{Kind: model.KindIngressController, Name: c.Name}}
 	c.HTTPServer.Origin = c.Origin
-	return translate.Options{Controllers: []*model.IngressController{c}, PublicHTTPSPort: s.PublicHTTPSPort}
+	c.AllowExternalNames = s.ExternalNames
+	o := translate.Options{Controllers: []*model.IngressController{c}, PublicHTTPSPort: s.PublicHTTPSPort}
+	for _, text := range s.APIServers {
+		o.APIServers = append(o.APIServers, netip.MustParseAddrPort(text))
+	}
+	return o
 }
 
 // testCase is one txtar file: in.yaml, perhaps options.yaml and requests.txt, then what must come of it.

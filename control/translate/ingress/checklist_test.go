@@ -25,6 +25,8 @@ func TestG4_AddressesNobodyMaySendTo(t *testing.T) {
 	runCase(t, "testdata/endpoints/addresses-from-api.txtar")
 	runCase(t, "testdata/endpoints/addresses-from-files.txtar")
 	runCase(t, "testdata/backends/external-name.txtar")
+	runCase(t, "testdata/backends/external-name-allowed.txtar")
+	runCase(t, "testdata/endpoints/api-server.txtar")
 }
 
 // TestG9_OneBrokenObject adds every kind of broken object to good ones, which must not even be built anew.

@@ -33,12 +33,12 @@ type candidate struct {
 	ipv6 bool
 }
 
-// findEndpoints gathers the endpoints of a Service's port. A slice has the port under the name that the Service gives it; where no slice
+// endpoints gathers the endpoints of a Service's port. A slice has the port under the name that the Service gives it; where no slice
 // knows that name, it is the one with the number of the target port.
-func findEndpoints(view store.View, ref ServiceRef, service *store.Service, port int) endpoints {
+func (r *Reach) endpoints(ref ServiceRef, service *store.Service, port int) endpoints {
 	var found endpoints
 	var all []candidate
-	objects := view.EndpointSlices(ref.path())
+	objects := r.view.EndpointSlices(ref.path())
 	byName := slices.ContainsFunc(objects, func(o *store.Object) bool {
 		return slices.ContainsFunc(o.Value.(*store.EndpointSlice).Ports, func(p store.EndpointPort) bool { return p.Protocol == "TCP" && p.Name == service.Ports[port].Name })
 	})
@@ -58,7 +58,7 @@ func findEndpoints(view store.View, ref ServiceRef, service *store.Service, port
 		case state == portInvalid && len(slice.Endpoints) > 0:
 			found.badPorts = append(found.badPorts, fmt.Sprintf("%d of %s", number, o.Key.Name))
 		case state == portFound:
-			all = found.add(all, o, slice, number)
+			all = found.add(all, o, r.guardOf(o), number)
 		}
 	}
 	found.list = oneEach(all, service.IPFamily == "IPv6")
@@ -115,7 +115,8 @@ func slicePorts(slice *store.EndpointSlice) string {
 }
 
 // add appends the endpoints of a slice that can be used.
-func (e *endpoints) add(all []candidate, o *store.Object, slice *store.EndpointSlice, port int32) []candidate {
+func (e *endpoints) add(all []candidate, o *store.Object, guard *model.Guard, port int32) []candidate {
+	slice := o.Value.(*store.EndpointSlice)
 	suffix := strconv.Itoa(int(port))
 	for i := range slice.Endpoints {
 		from := &slice.Endpoints[i]
@@ -129,7 +130,7 @@ func (e *endpoints) add(all []candidate, o *store.Object, slice *store.EndpointS
 		case err != nil || addr.Zone() != "":
 			e.broken = append(e.broken, fmt.Sprintf("%q of %s", clip(from.Address), o.Key.Name))
 			continue
-		case refused(addr, o.File == ""):
+		case guard.Refuses(netip.AddrPortFrom(addr, uint16(port))) != "":
 			e.refused = append(e.refused, from.Address+" of "+o.Key.Name)
 			continue
 		}
@@ -140,24 +141,6 @@ func (e *endpoints) add(all []candidate, o *store.Object, slice *store.EndpointS
 		all = append(all, c)
 	}
 	return all
-}
-
-// refused reports whether an address is nobody's to send requests to: no address of a host at all, or, in objects that users of a cluster may
-// write, one of this host, of this link or of a cloud's metadata service.
-func refused(addr netip.Addr, fromAPI bool) bool {
-	if addr.IsUnspecified() || addr.IsMulticast() {
-		return true
-	}
-	return fromAPI && (addr.IsLoopback() || addr.IsLinkLocalUnicast() || slices.Contains(metadataAddresses(), addr))
-}
-
-// metadataAddresses are those of cloud metadata services that are not link-local.
-func metadataAddresses() []netip.Addr {
-	return []netip.Addr{
-		netip.AddrFrom4([4]byte{168, 63, 129, 16}),
-		netip.AddrFrom4([4]byte{100, 100, 100, 200}),
-		netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 15: 0x54, 14: 0x02}),
-	}
 }
 
 // oneEach orders endpoints by address and keeps one of each: the ready one of an address that slices list twice, and the one
@@ -212,7 +195,7 @@ func (e *endpoints) problems(ref ServiceRef, port int) []model.Problem {
 		p.wrong(field, "AddressInvalid", "no IP address: "+list(e.broken), "mend the EndpointSlice")
 	}
 	if len(e.refused) > 0 {
-		p.wrong(field, "AddressRefused", "refused, since it is an address of the host, the link, a metadata service or a group: "+list(e.refused), "use addresses of Pods")
+		p.wrong(field, "AddressRefused", "refused, since it is an address of the host, the link, a metadata service, the API server or a group: "+list(e.refused), "use addresses of Pods")
 	}
 	if len(e.list) == 0 && len(p.list) == 0 {
 		p.doubt(field, "NoEndpoints", "the port has no ready endpoint ("+e.summary()+"), so it answers 503", e.mend(ref))

@@ -11,7 +11,8 @@ import (
 
 // Explain walks from the path of an Ingress, or its defaultBackend, given by object and field, to the endpoints: the steps class, service,
 // port and endpoints. It ends at the first that fails.
-func Explain(view store.View, controllers []*model.IngressController, route model.Origin) []model.Step {
+func Explain(reach *Reach, controllers []*model.IngressController, route model.Origin) []model.Step {
+	view := reach.view
 	in, found := store.Get[*store.Ingress](view, route.Key)
 	if !found {
 		return nil
@@ -29,7 +30,7 @@ func Explain(view store.View, controllers []*model.IngressController, route mode
 		at := model.Origin{Key: o.Key, Field: ref.backendField()}
 		if ref.target.broken == "" {
 			at.Field += ".service"
-			return append(steps, ExplainService(view, ref.target.ref, at, true)...)
+			return append(steps, reach.ExplainService(ref.target.ref, at, true)...)
 		}
 		step := model.Step{Stage: "service", Text: "the backend is " + clip(ref.target.broken), Origin: at.String()}
 		for _, p := range r.problems {
@@ -126,13 +127,16 @@ func (r *reading) wants(host, path string) bool {
 
 // ExplainService walks from a reference to a Service port to its endpoints. The origin is that of the reference; with fields, a step that
 // fails names its name or port.
-func ExplainService(view store.View, ref ServiceRef, at model.Origin, fields bool) []model.Step {
-	service, bad := findService(view, ref)
+func (r *Reach) ExplainService(ref ServiceRef, at model.Origin, fields bool) []model.Step {
+	service, bad := r.service(ref)
 	step := model.Step{Stage: "service", OK: true, Text: "Service " + ref.path(), Origin: ref.key().String()}
 	if bad != nil {
 		return []model.Step{failed(step, bad, at, fields)}
 	}
 	steps := []model.Step{step}
+	if service.Type == typeExternalName {
+		return append(steps, r.explainExternal(service, ref, at, fields)...)
+	}
 	port, bad := findPort(service, ref)
 	step = model.Step{Stage: "port", OK: true}
 	if bad != nil {
@@ -141,7 +145,7 @@ func ExplainService(view store.View, ref ServiceRef, at model.Origin, fields boo
 	step.Text = "port " + portText(&service.Ports[port])
 	step.Origin = model.Origin{Key: ref.key(), Field: indexed("spec.ports", port)}.String()
 	steps = append(steps, step)
-	return append(steps, explainEndpoints(view, ref, service, port))
+	return append(steps, r.explainEndpoints(ref, service, port))
 }
 
 func failed(step model.Step, bad *fault, at model.Origin, fields bool) model.Step {
@@ -164,8 +168,8 @@ func portText(p *store.ServicePort) string {
 	return text + " with targetPort " + to
 }
 
-func explainEndpoints(view store.View, ref ServiceRef, service *store.Service, port int) model.Step {
-	found := findEndpoints(view, ref, service, port)
+func (r *Reach) explainEndpoints(ref ServiceRef, service *store.Service, port int) model.Step {
+	found := r.endpoints(ref, service, port)
 	step := model.Step{Stage: "endpoints", OK: len(found.list) > 0, Text: found.summary(), Origin: ref.key().String()}
 	const most = 10
 	for i, e := range found.list {

@@ -223,5 +223,5 @@ func conditions(found []model.Problem) []status.Condition {
 
 // unresolved are the reasons of references that lead nowhere.
 func unresolved() []string {
-	return []string{"ServiceMissing", "PortMissing", "BackendUnsupported", "NoBackend", "TwoBackends", "InvalidName", "SecretMissing", "SecretBroken"}
+	return []string{"ServiceMissing", "PortMissing", "BackendUnsupported", "AddressRefused", "NoBackend", "TwoBackends", "InvalidName", "SecretMissing", "SecretBroken"}
 }

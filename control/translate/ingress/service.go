@@ -16,6 +16,7 @@ const (
 	reasonServiceMissing = "service_missing"
 	reasonPortMissing    = "port_missing"
 	reasonUnsupported    = "backend_unsupported"
+	reasonAddressRefused = "address_refused"
 )
 
 // fault is why a reference to a Service port leads nowhere.
@@ -28,18 +29,20 @@ type fault struct {
 	mend    string
 }
 
-// findService returns the Service that a reference names.
-func findService(view store.View, ref ServiceRef) (*store.Service, *fault) {
-	service, found := store.Get[*store.Service](view, ref.key())
+// service returns the Service that a reference names.
+func (r *Reach) service(ref ServiceRef) (*store.Service, *fault) {
+	service, found := store.Get[*store.Service](r.view, ref.key())
 	at := model.Origin{Key: ref.key()}
 	switch {
 	case !found:
 		return nil, &fault{"name", "ServiceMissing", reasonServiceMissing, at, fmt.Sprintf("there is no Service %q in namespace %q", clip(ref.Service), ref.Namespace), "create it, or name another"}
-	case service.Type == "ExternalName":
+	case ref.path() == apiServerPath && r.view.Object(ref.key()).File == "":
+		return service, &fault{"name", "BackendUnsupported", reasonUnsupported, at, fmt.Sprintf("Service %q is the API server, which is no backend", ref.Service), "name another"}
+	case service.Type == typeExternalName && !r.externalNames:
 		at.Field = "spec.type"
 		return service, &fault{
 			"name", "BackendUnsupported", reasonUnsupported, at, fmt.Sprintf("Service %q is an ExternalName, which could lead anywhere and is refused", ref.Service),
-			"use a Service with a selector, or one with EndpointSlices of your own",
+			"use a Service with a selector, or one with EndpointSlices of your own; --allow-external-name-services, or allowExternalNameServices of the IngressController, allows it",
 		}
 	}
 	return service, nil
@@ -131,6 +134,9 @@ func nearestPort(service *store.Service, ref ServiceRef) string {
 			return fmt.Sprintf("write number: %d, not name", p.Port)
 		}
 	}
+	if len(service.Ports) == 0 {
+		return "give it that port"
+	}
 	if nearest := document.Nearest(ref.PortName, names); ref.PortName != "" && nearest != "" {
 		return fmt.Sprintf("did you mean %q?", nearest)
 	}
@@ -139,30 +145,42 @@ func nearestPort(service *store.Service, ref ServiceRef) string {
 
 // resolution is what a reference to a Service port leads to.
 type resolution struct {
-	port  int // in the Service's ports; -1
-	fault *fault
-	found endpoints
-	notes []model.Problem // for the Service
+	port     int // in the Service's ports; -1
+	fault    *fault
+	list     []model.Endpoint
+	external bool // list is the name of an ExternalName Service
+	guard    *model.Guard
+	notes    []model.Problem // for the Service
 }
 
 // resolve follows a reference as far as it leads.
-func resolve(view store.View, ref ServiceRef) resolution {
-	r := resolution{port: -1}
-	service, bad := findService(view, ref)
-	if bad == nil {
-		r.port, bad = findPort(service, ref)
+func (r *Reach) resolve(ref ServiceRef) resolution {
+	made := resolution{port: -1}
+	service, bad := r.service(ref)
+	switch {
+	case bad != nil:
+	case service.Type == typeExternalName:
+		var e model.Endpoint
+		if e, made.port, bad = r.external(service, ref); bad == nil {
+			made.external, made.list, made.guard = true, []model.Endpoint{e}, r.guardOf(r.view.Object(ref.key()))
+		}
+	default:
+		if made.port, bad = findPort(service, ref); bad == nil {
+			found := r.endpoints(ref, service, made.port)
+			made.list, made.notes = found.list, found.problems(ref, made.port)
+		}
 	}
-	if r.fault = bad; bad == nil {
-		r.found = findEndpoints(view, ref, service, r.port)
-		r.notes = r.found.problems(ref, r.port)
-	}
-	return r
+	made.fault = bad
+	return made
 }
 
 // upstream is the reference as the engine runs it.
 func (r *resolution) upstream(name string, ref ServiceRef) *model.Upstream {
-	u := &model.Upstream{Name: name, Origin: model.Origin{Key: ref.key()}, Endpoints: slices.Clip(r.found.list)}
-	if r.port >= 0 {
+	u := &model.Upstream{Name: name, Origin: model.Origin{Key: ref.key()}, Endpoints: slices.Clip(r.list), Guard: r.guard}
+	switch {
+	case r.external:
+		u.Origin.Field = "spec.externalName"
+	case r.port >= 0:
 		u.Origin.Field = indexed("spec.ports", r.port)
 	}
 	if r.fault != nil {

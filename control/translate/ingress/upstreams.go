@@ -16,6 +16,8 @@ import (
 // lead there. What has to be done for a change of the view is done by Flush.
 type Upstreams struct {
 	view      store.View
+	policy    Policy
+	reach     *Reach
 	last      persist.Map[*model.Upstream] // for pointers to keep
 	made      persist.Map[*model.Upstream]
 	byName    map[string]*upstream
@@ -39,9 +41,9 @@ type upstream struct {
 }
 
 // NewUpstreams returns an empty set. What it makes is taken from last where that is equal.
-func NewUpstreams(view store.View, last persist.Map[*model.Upstream]) *Upstreams {
+func NewUpstreams(view store.View, policy Policy, last persist.Map[*model.Upstream]) *Upstreams {
 	u := &Upstreams{
-		view: view, last: last, byName: map[string]*upstream{}, byService: map[string][]*upstream{}, names: map[string]map[string]struct{}{},
+		view: view, policy: policy, reach: NewReach(view, policy), last: last, byName: map[string]*upstream{}, byService: map[string][]*upstream{}, names: map[string]map[string]struct{}{},
 		missing: map[string]map[string]bool{},
 		dirty:   map[string]bool{}, gone: map[string]bool{}, touched: map[string]bool{},
 	}
@@ -123,8 +125,19 @@ func (u *Upstreams) Release(name string) {
 	u.touched[path] = true
 }
 
-// Begin moves on to another view; Change must be called for each Service and EndpointSlice that is not what it was.
-func (u *Upstreams) Begin(view store.View) { u.view = view }
+// Begin moves on to another view; Change must be called for each Service and EndpointSlice that is not what it was. When the API server
+// is somewhere else, everything has to look again.
+func (u *Upstreams) Begin(view store.View) {
+	before := u.reach.guard
+	u.view, u.reach = view, NewReach(view, u.policy)
+	if slices.Equal(before.Refuse, u.reach.guard.Refuse) {
+		u.reach.guard = before
+		return
+	}
+	for name := range u.byName {
+		u.dirty[name] = true
+	}
+}
 
 // Change notes that a Service or an EndpointSlice is not what it was.
 func (u *Upstreams) Change(old *store.Object, key model.Key) {
@@ -228,7 +241,7 @@ func (u *Upstreams) make(made *upstream) {
 	if made.target.broken != "" {
 		fresh = &model.Upstream{Name: made.name, Reason: reasonUnsupported, Detail: made.target.broken}
 	} else {
-		r := resolve(u.view, made.target.ref)
+		r := u.reach.resolve(made.target.ref)
 		fresh = r.upstream(made.name, made.target.ref)
 		if made.balance != nil {
 			fresh.LoadBalance = *made.balance
@@ -256,7 +269,7 @@ func (u *Upstreams) faultOf(ref ServiceRef) *fault {
 	if made := u.byName[ref.String()]; made != nil && !u.dirty[made.name] {
 		return made.fault
 	}
-	return resolve(u.view, ref).fault
+	return u.reach.resolve(ref).fault
 }
 
 // Problem returns what is wrong with a reference to a Service, at the origin; nil when nothing is. With fields, the origin is that of
