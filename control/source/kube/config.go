@@ -50,6 +50,19 @@ func (a Access) Connect() (*Server, error) {
 	return &Server{config, namespace}, nil
 }
 
+// Address is where the server is reached: host and port.
+func (s *Server) Address() string {
+	u, _, err := rest.DefaultServerUrlFor(s.config)
+	if err != nil {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(port, "443"))
+}
+
 func (a Access) load() (*rest.Config, string, error) {
 	switch {
 	case a.Kubeconfig == "" && a.MasterURL == "":

@@ -67,6 +67,24 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+func TestG4_WhereTheServerIs(t *testing.T) {
+	for host, want := range map[string]string{
+		"https://10.0.0.1:6443":         "10.0.0.1:6443",
+		"https://api.test/k8s/clusters": "api.test:443",
+		"http://10.0.0.1":               "10.0.0.1:80",
+		"https://[fd00::1]":             "[fd00::1]:443",
+		"10.0.0.1:8080":                 "10.0.0.1:8080",
+	} {
+		server, err := Access{MasterURL: host}.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := server.Address(); got != want {
+			t.Errorf("%s is at %q, want %q", host, got, want)
+		}
+	}
+}
+
 func TestCheckAddress(t *testing.T) {
 	for text, fine := range map[string]bool{
 		"192.0.2.1": true, "2001:db8::1": true, "lb.example.com": true, "localhost": true,
