@@ -137,9 +137,9 @@ func (p *clusterPlan) source(s *store.Store, log *slog.Logger) (*kube.Source, er
 	return source, nil
 }
 
-// writer makes the writer of what is to be said about what the source reads.
-func (p *clusterPlan) writer(source *kube.Source, log *slog.Logger) (*kube.Writer, error) {
-	w, err := kube.NewWriter(kube.WriterSettings{Source: source, Identity: identity(), Publish: p.publish, Log: log})
+// writer makes the writer of what is to be said about what the source reads, while it is served.
+func (p *clusterPlan) writer(source *kube.Source, serving func(controller string) bool, log *slog.Logger) (*kube.Writer, error) {
+	w, err := kube.NewWriter(kube.WriterSettings{Source: source, Identity: identity(), Publish: p.publish, Log: log, Serving: serving})
 	if err != nil {
 		return nil, wrong("%w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"sluice.dev/sluice/admin"
 	"sluice.dev/sluice/model"
@@ -39,6 +40,20 @@ func (s *server) ready() admin.Readiness {
 		}
 	}
 	return r
+}
+
+// serving reports whether requests to a controller are taken: it listens wherever it is to, and the process is not about to end.
+func (s *server) serving(controller string) bool {
+	listens := false
+	for _, b := range s.engine.Binds() {
+		if strings.HasPrefix(b.Server, controller+"/") {
+			if !b.Bound {
+				return false
+			}
+			listens = true
+		}
+	}
+	return listens && !s.engine.Draining()
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -105,7 +105,7 @@ func (s *server) sources(p *plan) (synced []<-chan struct{}, err error) {
 	if s.cluster, err = p.cluster.source(s.store, s.log); err != nil {
 		return nil, err
 	}
-	if s.writer, err = p.cluster.writer(s.cluster, s.log); err != nil {
+	if s.writer, err = p.cluster.writer(s.cluster, s.serving, s.log); err != nil {
 		return nil, err
 	}
 	s.metrics.Source(sourceCluster, s.cluster.Stale)

@@ -91,6 +91,57 @@ func notFrom(t *testing.T, a *api, identity string) func(request) int {
 	}
 }
 
+// TestAReplicaThatDoesNotServeDoesNotLead: nothing is written that would send clients to it, another one leads soon, and it takes part again
+// when it serves.
+func TestAReplicaThatDoesNotServeDoesNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, ingress("shop", "web", "sluice"))
+		one := newReplica(t, a, "one", fixed("192.0.2.1"))
+		if !one.leads() {
+			t.Fatal("one does not lead")
+		}
+		one.idle.Store(true)
+		a.put(ingress("shop", "new", "sluice"))
+		later(time.Minute)
+		a.expect(t, "shop", "new", "")
+		a.expect(t, "shop", "web", "192.0.2.1")
+		if holder(a, "sluice-sluice") != "" {
+			t.Errorf("holder %q", holder(a, "sluice-sluice"))
+		}
+		two := newReplica(t, a, "two", fixed("192.0.2.2"))
+		later(3 * time.Second)
+		a.expect(t, "shop", "new", "192.0.2.2")
+		if !two.leads() || one.leads() {
+			t.Error("two does not lead")
+		}
+		two.idle.Store(true)
+		one.idle.Store(false)
+		later(6 * time.Second)
+		a.expect(t, "shop", "new", "192.0.2.1")
+		if n := one.logs.count("no longer writes status"); n != 1 {
+			t.Errorf("log %s", one.logs)
+		}
+	})
+}
+
+// TestAReplicaThatHasReportedNothingDoesNotLead.
+func TestAReplicaThatHasReportedNothingDoesNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, ingress("shop", "web", "sluice"))
+		w := prepare(t, a, nil)
+		writer, err := NewWriter(WriterSettings{Source: w.source, Identity: "one", Publish: []Publish{fixed("192.0.2.1")}, Log: w.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run(w.source.Run)
+		w.run(writer.Run)
+		later(time.Minute)
+		if got := holder(a, "sluice-sluice"); got != "no Lease" {
+			t.Errorf("holder %s", got)
+		}
+	})
+}
+
 func TestALeaderThatCannotRenewStopsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, ingress("shop", "web", "sluice"))

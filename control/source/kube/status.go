@@ -26,6 +26,7 @@ type WriterSettings struct {
 	Identity string    // of this process among its replicas
 	Publish  []Publish // one for each controller that serves what the Source reads
 	Log      *slog.Logger
+	Serving  func(controller string) bool // whether this process takes the requests of a controller; nil: always
 }
 
 // Publish says where clients find what a controller serves.
@@ -37,7 +38,8 @@ type Publish struct {
 }
 
 // Writer writes into the API what is to be said about its objects: the addresses of Ingresses and Events for Problems. It does so only
-// while it leads its replicas, only what has changed, and after the routes that it speaks of are live.
+// while it leads its replicas, which it does only while it serves itself, only what has changed, and after the routes that it speaks of
+// are live.
 type Writer struct {
 	settings  WriterSettings
 	namespace string // that is ours: of the Leases
@@ -47,6 +49,7 @@ type Writer struct {
 	leases    []*lease
 	events    *announcer
 	queue     workqueue.TypedRateLimitingInterface[model.Key]
+	reported  chan struct{} // closed with the first report
 
 	mu      sync.Mutex
 	report  *status.Report // nil until there is one
@@ -83,7 +86,8 @@ func NewWriter(settings WriterSettings) (*Writer, error) {
 	}
 	w := &Writer{
 		settings: settings, namespace: server.namespace, source: settings.Source, client: c, waiting: map[model.Key]bool{}, writes: map[model.Key]*write{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[model.Key](retryFirst, 30*time.Second)),
+		reported: make(chan struct{}),
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[model.Key](retryFirst, 30*time.Second)),
 	}
 	for _, p := range settings.Publish {
 		o, err := newOutlet(w, p)
@@ -147,6 +151,10 @@ func (w *Writer) Report(r *status.Report, view store.View) {
 	w.waiting = map[model.Key]bool{}
 	w.mu.Unlock()
 	if before == nil { // it says nothing of those that are no longer ours
+		close(w.reported)
+		for _, l := range w.leases {
+			l.look()
+		}
 		w.reviewAll()
 		return
 	}
@@ -264,7 +272,7 @@ func (w *Writer) wants(key model.Key, state *ingressState) (want []address, mana
 	for _, o := range w.outlets {
 		if slices.Contains(owners, o.publish.Controller) {
 			known := o.addresses()
-			if len(known) == 0 {
+			if len(known) == 0 || !w.serving(o) {
 				return nil, "", false
 			}
 			want = append(want, known...)

@@ -35,23 +35,17 @@ const (
 	eventPause   = time.Minute // when they may not be written
 )
 
-// announcer writes an Event for each problem of an object, when it comes and, as long as it stays, before the API server forgets. The
-// name of an Event follows from what it says, so that no replica says it twice.
+// announcer writes an Event for each problem of an object, when it has lasted a while and, as long as it stays, before the API server
+// forgets. The name of an Event follows from what it says, so that no replica says it twice.
 type announcer struct {
 	writer  *Writer
 	queue   workqueue.TypedRateLimitingInterface[model.Key]
 	limiter flowcontrol.RateLimiter
 
 	mu      sync.Mutex
-	told    map[model.Key]map[model.Problem]*told
+	known   map[model.Key]*trouble
 	budgets map[model.Key]*budget
 	refused time.Time // when writing was, the last time; zero: it is allowed
-}
-
-// told is what became of a problem.
-type told struct {
-	at    time.Time
-	count int32
 }
 
 // budget is how many Events an object may still cause.
@@ -64,7 +58,7 @@ func newAnnouncer(w *Writer) *announcer {
 	return &announcer{
 		writer: w, limiter: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[model.Key](time.Second, time.Minute)),
-		told:  map[model.Key]map[model.Problem]*told{}, budgets: map[model.Key]*budget{},
+		known: map[model.Key]*trouble{}, budgets: map[model.Key]*budget{},
 	}
 }
 
@@ -99,7 +93,7 @@ func (a *announcer) run(ctx context.Context) {
 // announce writes the Events that are due about an object. again is when to look at it anew, if it must be.
 func (a *announcer) announce(ctx context.Context, key model.Key) (again time.Duration, err error) {
 	object, problems := a.writer.problemsOf(key)
-	a.prune(key, problems)
+	a.note(key, problems)
 	if object == nil || object.UID == "" || len(problems) == 0 || !a.writer.speaksFor(object) {
 		return 0, nil
 	}
@@ -134,8 +128,8 @@ func (a *announcer) due(key model.Key, p model.Problem) time.Duration {
 	if !a.refused.IsZero() && time.Since(a.refused) < eventPause {
 		return time.Until(a.refused.Add(eventPause))
 	}
-	if t := a.told[key][p]; t != nil && time.Since(t.at) < eventRenew {
-		return time.Until(t.at.Add(eventRenew))
+	if wait := a.known[key].wait(p, time.Now()); wait > 0 {
+		return wait
 	}
 	b := a.budgets[key]
 	if b == nil {
@@ -150,40 +144,36 @@ func (a *announcer) due(key model.Key, p model.Problem) time.Duration {
 	return 0
 }
 
-// prune forgets the problems that are gone, and an object that has none and may cause as many Events as any.
-func (a *announcer) prune(key model.Key, problems []model.Problem) {
+// note takes the problems that an object has now. One that has none may again cause as many Events as any.
+func (a *announcer) note(key model.Key, problems []model.Problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for p := range a.told[key] {
-		if !slices.Contains(problems, p) {
-			delete(a.told[key], p)
+	if len(problems) == 0 {
+		delete(a.known, key)
+		if b := a.budgets[key]; b != nil && b.left+float64(time.Since(b.at))/float64(objectRefill) >= objectBurst {
+			delete(a.budgets, key)
 		}
+		return
 	}
-	if len(a.told[key]) == 0 {
-		delete(a.told, key)
+	if a.known[key] == nil {
+		a.known[key] = newTrouble()
 	}
-	if b := a.budgets[key]; b != nil && len(problems) == 0 && b.left+float64(time.Since(b.at))/float64(objectRefill) >= objectBurst {
-		delete(a.budgets, key)
-	}
+	a.known[key].note(problems, time.Now())
 }
 
 // write creates the Event of a problem; one that is there already, by us or by the replica before us, is told that it goes on.
 func (a *announcer) write(ctx context.Context, object *store.Object, p model.Problem) error {
 	event := a.event(object, p)
 	a.mu.Lock()
-	before := a.told[object.Key][p]
+	count := a.known[object.Key].count(p) + 1
 	a.mu.Unlock()
-	next := &told{at: time.Now(), count: 1}
-	if before != nil {
-		next.count = before.count + 1
-	}
 	_, err := a.writer.client.create(ctx, events(), event.Namespace, event)
 	if apierrors.IsAlreadyExists(err) {
-		next.count = max(next.count, 2) // those that go on have at least so much
-		err = a.repeat(ctx, event, next.count)
+		count = max(count, 2) // those that go on have at least so much
+		err = a.repeat(ctx, event, count)
 	}
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsNotFound(err) && next.count > 1: // it can never be, or was forgotten just now
+	case apierrors.IsInvalid(err), apierrors.IsNotFound(err) && count > 1: // it can never be, or was forgotten just now
 		a.writer.settings.Log.Debug("an Event was not taken", "object", object.Key.String(), "error", err)
 	case err != nil:
 		return err
@@ -194,10 +184,7 @@ func (a *announcer) write(ctx context.Context, object *store.Object, p model.Pro
 		a.refused = time.Time{}
 		a.writer.settings.Log.Info("Events can be written now")
 	}
-	if a.told[object.Key] == nil {
-		a.told[object.Key] = map[model.Problem]*told{}
-	}
-	a.told[object.Key][p] = next
+	a.known[object.Key].tell(p, count, time.Now())
 	return nil
 }
 
@@ -274,7 +261,8 @@ func clip(text string, most int) string {
 	return text[:cut] + dots
 }
 
-// problemsOf returns an object of ours, nil when it is none, and what is wrong with it.
+// problemsOf returns an object of ours, nil when it is none, and what is wrong with it. Of an Ingress that others serve, or nobody, there is
+// nothing to be told on it.
 func (w *Writer) problemsOf(key model.Key) (*store.Object, []model.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,10 +270,11 @@ func (w *Writer) problemsOf(key model.Key) (*store.Object, []model.Problem) {
 	if o == nil || o.Source != w.source.settings.Name {
 		return nil, nil
 	}
-	if e := w.report.Get(key); e != nil {
-		return o, e.Problems
+	e := w.report.Get(key)
+	if e == nil || key.Kind == store.KindIngress && len(e.Owners) == 0 {
+		return o, nil
 	}
-	return o, nil
+	return o, e.Problems
 }
 
 // speaksFor reports whether we are the replica that tells the problems of an object.

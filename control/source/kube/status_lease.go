@@ -2,9 +2,11 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ const (
 	leasePrefix   = "sluice"
 	longestName   = 100 // so that it can be a field manager too, which has 128 at most
 )
+
+var errIdle = errors.New("it does not take requests now")
 
 // leaseName is the name of the Lease whose holder writes for a class, and of the field manager that it writes as.
 func leaseName(class string) string {
@@ -46,6 +50,7 @@ type lease struct {
 	client *client // without a limit on its rate
 	name   string
 	log    *slog.Logger
+	wake   chan struct{}
 
 	// For the goroutine that runs only.
 	held    *coordinationv1.Lease // as we wrote it last; nil: somebody else may hold it
@@ -59,7 +64,15 @@ type lease struct {
 }
 
 func newLease(w *Writer, name string) *lease {
-	return &lease{writer: w, client: w.source.client, name: name, log: w.settings.Log.With("lease", w.namespace+"/"+name)}
+	return &lease{writer: w, client: w.source.client, name: name, log: w.settings.Log.With("lease", w.namespace+"/"+name), wake: make(chan struct{}, 1)}
+}
+
+// look has the next round begin at once.
+func (l *lease) look() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 }
 
 // leads reports whether we hold the Lease, and for long enough to write something.
@@ -83,14 +96,20 @@ func (l *lease) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-l.wake:
 		case <-time.After(delay):
 		}
 	}
 	l.release(context.WithoutCancel(ctx))
 }
 
-// round tries once to get or to keep the Lease.
+// round tries once to get or to keep the Lease. A replica that serves nothing leaves it to others.
 func (l *lease) round(ctx context.Context) error {
+	if !l.writer.serves(l.name) {
+		l.release(ctx)
+		l.tell(errIdle)
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaseValid/2)
 	defer cancel()
 	asked := time.Now()
@@ -103,6 +122,12 @@ func (l *lease) round(ctx context.Context) error {
 		l.held, l.renewed = nil, time.Time{}
 	}
 	l.mu.Unlock()
+	l.tell(err)
+	return err
+}
+
+// tell says when this replica has begun to lead, or ceased.
+func (l *lease) tell(err error) {
 	leads, led := l.leads(), l.led
 	l.led = leads
 	switch {
@@ -112,7 +137,6 @@ func (l *lease) round(ctx context.Context) error {
 	case led && !leads:
 		l.log.Info("this replica no longer writes status and Events", "error", err)
 	}
-	return err
 }
 
 // try sends what a round needs. l.held is nil afterwards when somebody else holds the Lease.
@@ -215,6 +239,7 @@ func (l *lease) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	last := l.held.DeepCopy()
+	l.held = nil
 	nobody, second := "", int32(1)
 	last.Spec.HolderIdentity, last.Spec.LeaseDurationSeconds = &nobody, &second
 	if _, err := l.client.update(ctx, leases(), last.Namespace, last.Name, last); err != nil {
@@ -232,10 +257,24 @@ func (l *lease) say(err error) {
 	l.refused = err != nil
 }
 
-// leads reports whether we hold the Lease of that name.
+// leads reports whether we hold the Lease of that name, and serve what it is about.
 func (w *Writer) leads(name string) bool {
 	l := w.lease(name)
-	return l != nil && l.leads()
+	return l != nil && l.leads() && w.serves(name)
+}
+
+// serves reports whether this replica serves a controller whose status is written under the Lease of that name.
+func (w *Writer) serves(name string) bool {
+	select {
+	case <-w.reported:
+	default:
+		return false
+	}
+	return slices.ContainsFunc(w.outlets, func(o *outlet) bool { return slices.Contains(o.leases(), name) && w.serving(o) })
+}
+
+func (w *Writer) serving(o *outlet) bool {
+	return w.settings.Serving == nil || w.settings.Serving(o.publish.Controller)
 }
 
 func (w *Writer) lease(name string) *lease {

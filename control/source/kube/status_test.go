@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +24,17 @@ import (
 type replica struct {
 	*world
 	writer *Writer
-	end    func() // ends it as a process would
+	end    func()      // ends it as a process would
+	idle   atomic.Bool // it does not serve
 }
 
 func newReplica(t *testing.T, a *api, identity string, publish ...Publish) *replica {
 	t.Helper()
 	r := &replica{world: prepare(t, a, nil)}
 	var err error
-	r.writer, err = NewWriter(WriterSettings{Source: r.source, Identity: identity, Publish: publish, Log: r.log})
+	r.writer, err = NewWriter(WriterSettings{
+		Source: r.source, Identity: identity, Publish: publish, Log: r.log, Serving: func(string) bool { return !r.idle.Load() },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +75,8 @@ func report(view store.View, publish []Publish) *status.Report {
 		}
 		for name, text := range in.Annotations {
 			if name == "sluice.dev/broken" {
-				e.Problems = append(e.Problems, model.Problem{Origin: model.Origin{Key: o.Key, Field: "spec"}, Reason: "Broken", Message: text, Mend: "mend it", Severity: model.Error})
+				reason := cmp.Or(in.Annotations["sluice.dev/reason"], "Broken")
+				e.Problems = append(e.Problems, model.Problem{Origin: model.Origin{Key: o.Key, Field: "spec"}, Reason: reason, Message: text, Mend: "mend it", Severity: model.Error})
 			}
 		}
 		if len(e.Owners)+len(e.Problems) > 0 {
