@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,16 +28,21 @@ var shared = lane.Lane{Audit: true}
 
 func TestMain(m *testing.M) { os.Exit(lane.Main(m, &shared)) }
 
-// namespace makes one for a test, named after it.
-func namespace(ctx context.Context, t *testing.T) string {
-	t.Helper()
+// nameOf is a name for what belongs to a test.
+func nameOf(t *testing.T) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
 	}, strings.ToLower(t.Name())), "-")
-	name = name[:min(len(name), 50)]
+	return strings.Trim(name[:min(len(name), 50)], "-")
+}
+
+// namespace makes one for a test, named after it.
+func namespace(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	name := nameOf(t)
 	if err := shared.Namespace(ctx, name); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +74,9 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := os.Chmod(folder, 0o755); err != nil { // Pods run it as another user
+		return "", err
+	}
 	path := filepath.Join(folder, "sluice")
 	return path, cluster.BuildSluice(context.Background(), path)
 })
@@ -83,10 +92,27 @@ type sluice struct {
 // places gives each Sluice an address of its own.
 var places atomic.Int32
 
-// launch starts a Sluice that reads the API server as an administrator.
+// launch starts a Sluice that reads the API server as an administrator, and whose own namespace is the test's.
 func launch(t *testing.T, name string, flags ...string) *sluice {
 	t.Helper()
-	return launchAt(t, name, fmt.Sprintf("10.202.1.%d", places.Add(1)), append([]string{"--kubeconfig", shared.Kubeconfig}, flags...)...)
+	file, err := shared.WriteKubeconfig(name, shared.Server, cluster.AdminToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, file)
+	return launchAt(t, name, fmt.Sprintf("10.202.1.%d", places.Add(1)), append([]string{"--kubeconfig", file}, flags...)...)
+}
+
+// settle makes the test's namespace that of a kubeconfig's context, where Leases are.
+func settle(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.Replace(string(text), "context: {", "context: {namespace: "+nameOf(t)+", ", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func launchAt(t *testing.T, name, ip string, flags ...string) *sluice {
@@ -101,12 +127,27 @@ func launchAt(t *testing.T, name, ip string, flags ...string) *sluice {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.Stop(45 * time.Second)
+		s.end()
 		if t.Failed() {
 			t.Logf("log of %s:\n%s", name, s.Tail())
 		}
 	})
 	return s
+}
+
+// end ends it, without the drain.
+func (s *sluice) end() {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for range 100 {
+		_ = s.Signal(syscall.SIGTERM) // the second ends it at once; it may have ended
+		select {
+		case <-s.Done():
+			return
+		case <-again.C:
+		}
+	}
+	s.Stop(0)
 }
 
 // ready waits until it is.
