@@ -16,13 +16,16 @@ import (
 
 // load asks all the time, in several ways, and counts what fails.
 type load struct {
+	perSecond int
+	begin     time.Time
+	end       func() // of the load; it waits for the last answer
+
 	mu       sync.Mutex
 	total    int
 	failures []string
-	end      func()
 }
 
-// ways to ask: what a client of each kind does.
+// ways to ask: what a client of each kind does. Answers take a while, so that there are always requests on their way.
 func ways(s *sluice, host string) map[string]func(context.Context) (*http.Response, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(shared.Authority.PEM)
@@ -52,27 +55,31 @@ func ways(s *sluice, host string) map[string]func(context.Context) (*http.Respon
 		}
 	}
 	return map[string]func(context.Context) (*http.Response, error){
-		"GET":        ask(one, http.MethodGet, "http://"+host+"/", ""),
-		"POST":       ask(one, http.MethodPost, "http://"+host+"/", "body"),
-		"GET HTTP/2": ask(two, http.MethodGet, "https://"+host+"/", ""),
+		"GET":        ask(one, http.MethodGet, "http://"+host+"/?delay=20ms", ""),
+		"POST":       ask(one, http.MethodPost, "http://"+host+"/?delay=20ms", "body"),
+		"GET HTTP/2": ask(two, http.MethodGet, "https://"+host+"/?delay=20ms", ""),
 	}
 }
 
-// start asks so often a second, in turn, until stop.
+// start asks so often a second, by each of the ways as often, until stop. What it could not ask in time, since the machine was busy, it
+// asks late.
 func start(ctx context.Context, perSecond int, ways map[string]func(context.Context) (*http.Response, error)) *load {
-	l := &load{}
+	l := &load{perSecond: perSecond, begin: time.Now()}
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for name, ask := range ways {
 		all.Go(func() {
-			tick := time.NewTicker(time.Duration(len(ways)) * time.Second / time.Duration(perSecond))
+			each := time.Duration(len(ways)) * time.Second / time.Duration(perSecond)
+			tick := time.NewTicker(each)
 			defer tick.Stop()
-			for {
+			for asked := 0; ; {
 				select {
 				case <-ctx.Done():
 					return
-				case <-tick.C:
-					all.Go(func() { l.once(context.WithoutCancel(ctx), name, ask) })
+				case now := <-tick.C:
+					for ; asked < int(now.Sub(l.begin)/each); asked++ {
+						all.Go(func() { l.once(context.WithoutCancel(ctx), name, ask) })
+					}
 				}
 			}
 		})
@@ -105,15 +112,16 @@ func (l *load) once(ctx context.Context, name string, ask func(context.Context) 
 	}
 }
 
-// stop ends the load and fails the test when anything failed.
-func (l *load) stop(t *testing.T, least int) {
+// stop ends the load and fails the test when anything failed, or too little was asked.
+func (l *load) stop(t *testing.T) {
 	t.Helper()
+	took := time.Since(l.begin)
 	l.end()
-	if l.total < least {
-		t.Errorf("only %d requests", l.total)
+	if least := int(took.Seconds()-1) * l.perSecond; l.total < least {
+		t.Errorf("only %d requests in %s, want %d a second", l.total, took.Round(time.Millisecond), l.perSecond)
 	}
 	if n := len(l.failures); n > 0 {
 		t.Errorf("%d of %d requests failed:\n%s", n, l.total, strings.Join(l.failures[:min(n, 10)], "\n"))
 	}
-	t.Logf("%d requests, %d failures", l.total, len(l.failures))
+	t.Logf("%d requests in %s, %d failures", l.total, took.Round(time.Millisecond), len(l.failures))
 }
