@@ -6,7 +6,7 @@ LINT_VERSION := v2.15.0
 LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)-$(GOTOOLCHAIN)/golangci-lint
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test lint check golden fuzz bench cluster e2e generate fmt
+.PHONY: help build demo test unit lane lint check golden fuzz bench cluster e2e generate fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -18,13 +18,21 @@ build: ## build bin/sluice
 demo: build ## start three backends and Sluice on example manifests, print what to try; Ctrl-C ends it
 	@go run ./internal/demo -sluice bin/sluice
 
-test: ## run all tests, with the race detector
+test: unit lane ## run all tests
+
+unit: ## run the tests that need nothing but Go, with the race detector
 	@echo "go vet"; go vet ./...
 	@echo "testing with the race detector"; go test -race -timeout 20m ./...
 	@echo "testing what the race detector would falsify (allocation counts)"; go test -timeout 10m -run 'Alloc' ./canon ./telemetry ./proxy/...
 
+lane: bin/cluster ## run the tests against a real Kubernetes control plane, which is built once (some 12 minutes)
+	@bin/cluster --prepare
+	@echo "go vet, test/"; go vet -C test ./...
+	@echo "testing against a real Kubernetes control plane"; go test -C test -v -p 1 -count=1 -timeout 30m ./...
+
 lint: $(LINT) ## run golangci-lint (built with the same toolchain, once)
 	@echo "golangci-lint"; $(LINT) run ./...
+	@echo "golangci-lint, test/"; cd test && $(LINT) run -c ../.golangci.yml ./...
 
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION): some minutes, once"
@@ -42,8 +50,12 @@ fuzz: ## run every fuzz target for FUZZTIME
 e2e: ## only the tests that run the built binary
 	@echo "end to end"; go test -count=1 -v -timeout 20m ./internal/e2e
 
-cluster: build ## run a command against a real control plane: ARGS='[--image NAME=COMMAND]… [FLAGS OF SLUICE] -- COMMAND…'
-	@go build -C test -o $(CURDIR)/bin/cluster ./cmd/cluster && bin/cluster --sluice bin/sluice $(ARGS)
+cluster: build bin/cluster ## run a command against a real control plane: ARGS='[--image NAME=COMMAND]… [FLAGS OF SLUICE] -- COMMAND…'
+	@bin/cluster --sluice bin/sluice $(ARGS)
+
+.PHONY: bin/cluster
+bin/cluster:
+	@go build -C test -o ../bin/cluster ./cmd/cluster
 
 bench: build ## measure against nginx, HAProxy and a plain net/http proxy; needs nginx, haproxy and wrk
 	@go run ./bench -sluice bin/sluice
