@@ -50,7 +50,7 @@ var allowedIn = map[string][]string{
 	"sigs.k8s.io/":                        {"model/document", "model", "control/store"},
 	"github.com/fsnotify/":                {"control/source/dir"},
 	"golang.org/x/sys":                    {"proxy/"},
-	"golang.org/x/net":                    {"proxy/wire/h2"},
+	"golang.org/x/net":                    {"proxy/wire/h2", "proxy/upstream"},
 }
 
 type listed struct {

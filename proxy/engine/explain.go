@@ -270,7 +270,7 @@ func (x *explanation) pool() bool {
 		spec, _ := x.snap.Config.Upstreams.Get(name)
 		step := model.Step{Stage: "endpoints", Text: "upstream " + name + " has no endpoint: " + status.Reason}
 		if spec != nil {
-			step.Origin, step.Mend = spec.Origin.String(), spec.Detail
+			step.Origin, step.Mend = spec.Origin.String(), status.Detail
 		}
 		return x.fail(step, message.ReasonNamed(status.Reason))
 	}
@@ -281,6 +281,8 @@ func (x *explanation) pool() bool {
 			step.Lost = append(step.Lost, e.Address+" is left out until "+e.Ejected.Format("15:04:05"))
 		case e.Terminating:
 			step.Lost = append(step.Lost, e.Address+" is on its way out")
+		case e.Name != "":
+			step.Lost = append(step.Lost, e.Address+" is "+e.Name)
 		}
 	}
 	count := fmt.Sprintf("%d endpoints", len(status.Endpoints))

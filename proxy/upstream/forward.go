@@ -29,16 +29,17 @@ type flight struct {
 	request *requestBody // nil: the request has no body
 	body    responseBody
 
-	tried  []*endpoint
-	anew   *endpoint // whose connection was stale: it is tried once more, on a new one
-	lethal bool      // an endpoint broke a new connection off after the request: it may be the request that does it
+	tried   []*endpoint
+	awaited bool      // names were waited for
+	anew    *endpoint // whose connection was stale: it is tried once more, on a new one
+	lethal  bool      // an endpoint broke a new connection off after the request: it may be the request that does it
 }
 
 // Forward is filter.Upstream. The error is that of the last attempt.
 func (p *Pool) Forward(x *filter.Exchange, options filter.ForwardOptions) error {
 	f := flightOf(x)
 	f.pool, f.x, f.options, f.start = p, x, options, p.settings.Now()
-	f.tried, f.anew, f.lethal = f.tried[:0], nil, false
+	f.tried, f.anew, f.lethal, f.awaited = f.tried[:0], nil, false, false
 	x.Forward = filter.Forward{Upstream: p.name}
 	x.Reason = message.OK
 	defer f.guard()
@@ -84,6 +85,9 @@ func (f *flight) attempts() *fault {
 	for x.Forward.Attempts < f.pool.settings.Attempts {
 		s := f.pool.current.Load()
 		if len(s.members) == 0 {
+			if last == nil && f.await(s) {
+				continue
+			}
 			if last != nil {
 				return last
 			}

@@ -221,7 +221,7 @@ func TestA20_FreshConnectionThatDies(t *testing.T) {
 				t.Fatal(status, body, err, x.Forward)
 			}
 		}
-		if n := dying.requests.Load(); n != 1 {
+		if n := dying.requests.Load(); n < 1 || n > 2 { // the turn of the second request depends on whose the first was
 			t.Errorf("%d requests sent to the one that dies", n)
 		}
 	})

@@ -255,3 +255,5 @@ func reasonOf(err error) string {
 }
 
 func words(n int) string { return strings.Repeat("0123456789abcdef", n/16) }
+
+func optionsOf(keepHost bool) filter.ForwardOptions { return filter.ForwardOptions{KeepHost: keepHost} }

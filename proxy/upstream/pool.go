@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ import (
 // Pool is the running form of one upstream. It is a filter.Upstream.
 type Pool struct {
 	name     string
+	pools    *Pools
 	settings *Settings
 	metrics  *telemetry.Upstream
 	room     *room
@@ -27,6 +29,8 @@ type Pool struct {
 	warned   atomic.Int64 // when a malformed response was last logged, likewise
 
 	mu        sync.Mutex // guards what follows, and changes of current; not held during I/O
+	spec      *model.Upstream
+	names     names
 	endpoints map[string]*endpoint
 	closed    bool
 }
@@ -40,11 +44,13 @@ type set struct {
 	headerKey string         // for the policy headerHash
 	reason    message.Reason // why there are no members
 	detail    string
+	pending   <-chan struct{} // nil, or closed when there are members, or none to be hoped for
 }
 
 // member is an endpoint as one set has it.
 type member struct {
 	*endpoint
+	name        string // that was looked up
 	host        string // to send when the client's is not kept
 	named       bool   // host is a name, not an address
 	keepHost    bool
@@ -52,10 +58,11 @@ type member struct {
 	terminating bool
 }
 
-func newPool(name string, settings *Settings, room *room) *Pool {
+func newPool(name string, pools *Pools) *Pool {
+	settings := &pools.settings
 	p := &Pool{
-		name: name, settings: settings, room: room, metrics: settings.Metrics.Upstream(name),
-		endpoints: map[string]*endpoint{},
+		name: name, pools: pools, settings: settings, room: &pools.room, metrics: settings.Metrics.Upstream(name),
+		spec: &model.Upstream{Name: name}, endpoints: map[string]*endpoint{},
 	}
 	p.budget.fill(&settings.Retry, settings.Now())
 	p.current.Store(&set{reason: message.NoEndpoints})
@@ -71,13 +78,27 @@ func (p *Pool) set(u *model.Upstream) error {
 		p.mu.Unlock()
 		return nil
 	}
-	next, named, err := p.compile(u)
+	p.spec = u
+	p.follow(u)
+	idle, err := p.swap()
+	p.mu.Unlock()
+	closeAll(idle)
+	return err
+}
+
+// swap puts in use what the upstream says and its names have. It returns the idle connections of endpoints that left, to be closed. The
+// caller holds p.mu.
+func (p *Pool) swap() ([]*conn, error) {
+	next, named, err := p.compile(p.spec)
+	pending, done := p.hopeful(next)
+	next.pending = pending
 	serving := make(map[*endpoint]bool, len(next.members))
 	for _, m := range next.members {
 		serving[m.endpoint] = true
 		m.serve(true)
 	}
 	p.current.Store(next) // whoever meets a retired endpoint finds the new set
+	done()
 	var idle []*conn
 	for address, e := range p.endpoints {
 		if serving[e] {
@@ -89,9 +110,7 @@ func (p *Pool) set(u *model.Upstream) error {
 		}
 	}
 	p.metrics.Endpoints(len(next.members), next.total)
-	p.mu.Unlock()
-	closeAll(idle)
-	return err
+	return idle, err
 }
 
 // compile makes a set of u, with the endpoints that are known already; named has the addresses of all that u names.
@@ -103,17 +122,16 @@ func (p *Pool) compile(u *model.Upstream) (next *set, named map[string]bool, err
 	for i := range u.Endpoints {
 		weighted = weighted || u.Endpoints[i].Weight > 0
 	}
-	for i := range u.Endpoints {
-		spec := &u.Endpoints[i]
-		if !dialable(spec.Address) {
-			errs = append(errs, fmt.Errorf("upstream %s: endpoint %q has no port to connect to", u.Name, spec.Address))
+	for _, at := range p.locate(u) {
+		if !dialable(at.address) {
+			errs = append(errs, fmt.Errorf("upstream %s: endpoint %q has no port to connect to", u.Name, at.address))
 			continue
 		}
-		if named[spec.Address] {
+		if named[at.address] {
 			continue
 		}
-		named[spec.Address] = true
-		m := p.member(spec, weighted)
+		named[at.address] = true
+		m := p.member(at, weighted)
 		switch {
 		case m.weight == 0:
 		case m.terminating:
@@ -127,10 +145,11 @@ func (p *Pool) compile(u *model.Upstream) (next *set, named map[string]bool, err
 		next.members = terminating
 	}
 	if len(next.members) == 0 {
-		next.reason, next.detail = message.NoEndpoints, u.Detail
+		next.reason, next.detail = p.absence()
 		if u.Reason != "" {
 			next.reason = message.ReasonNamed(u.Reason)
 		}
+		next.detail = cmp.Or(u.Detail, next.detail)
 	}
 	next.picker, err = picker(u.LoadBalance.Policy, next.members)
 	if err != nil {
@@ -139,13 +158,14 @@ func (p *Pool) compile(u *model.Upstream) (next *set, named map[string]bool, err
 	return next, named, errors.Join(errs...)
 }
 
-func (p *Pool) member(spec *model.Endpoint, weighted bool) *member {
-	e := p.endpoints[spec.Address]
+func (p *Pool) member(at located, weighted bool) *member {
+	spec := at.spec
+	e := p.endpoints[at.address]
 	if e == nil {
-		e = &endpoint{pool: p, address: spec.Address, key: balance.Hash(spec.Address)}
-		p.endpoints[spec.Address] = e
+		e = &endpoint{pool: p, address: at.address, key: balance.Hash(at.address)}
+		p.endpoints[at.address] = e
 	}
-	m := &member{endpoint: e, host: spec.Host, keepHost: spec.KeepHost, weight: spec.Weight, terminating: spec.Terminating}
+	m := &member{endpoint: e, name: at.name, host: spec.Host, keepHost: spec.KeepHost, weight: spec.Weight, terminating: spec.Terminating}
 	if !weighted {
 		m.weight = 1
 	}
@@ -189,7 +209,13 @@ func isAddress(host string) bool {
 func (p *Pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	p.current.Store(&set{reason: message.NoEndpoints})
+	if p.names.cancel != nil {
+		p.names.cancel()
+	}
+	none := &set{reason: message.NoEndpoints}
+	_, done := p.hopeful(none)
+	p.current.Store(none)
+	done()
 	var idle []*conn
 	for _, e := range p.endpoints {
 		idle = append(idle, e.serve(false)...)

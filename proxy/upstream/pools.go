@@ -14,30 +14,36 @@ type Pools struct {
 
 	mu     sync.Mutex
 	byName map[string]*Pool
+	closed bool
 
+	lookups chan struct{} // those of names that are under way
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
-// New returns an empty Pools. Close it to end its goroutine and its idle connections.
+// New returns an empty Pools. Close it to end its goroutines and its idle connections.
 func New(settings Settings) *Pools {
-	p := &Pools{settings: settings.withDefaults(), byName: map[string]*Pool{}, stop: make(chan struct{})}
+	p := &Pools{settings: settings.withDefaults(), byName: map[string]*Pool{}, lookups: make(chan struct{}, maxLookups), stop: make(chan struct{})}
 	p.room.settings, p.room.endpoint = &p.settings, p.eachEndpoint
 	p.stopped.Go(p.reap)
 	return p
 }
 
 // Set makes the pool of u.Name what u says, creating it when there is none. Endpoints that u no longer has get nothing from now
-// on: their idle connections close, exchanges in flight finish. The error says what of u cannot be used: the pool is then
+// on: their idle connections close, exchanges in flight finish. A host name among its endpoints stands for all addresses that it has,
+// and is looked up again when these may have changed. The error says what of u cannot be used: the pool is then
 // without it.
 func (p *Pools) Set(u *model.Upstream) error {
 	p.mu.Lock()
 	pool := p.byName[u.Name]
-	if pool == nil {
-		pool = newPool(u.Name, &p.settings, &p.room)
+	if pool == nil && !p.closed {
+		pool = newPool(u.Name, p)
 		p.byName[u.Name] = pool
 	}
 	p.mu.Unlock()
+	if pool == nil {
+		return nil
+	}
 	return pool.set(u)
 }
 
@@ -64,11 +70,14 @@ func (p *Pools) Get(name string) *Pool {
 
 // Close ends what Pools does on its own and closes all idle connections. Exchanges in flight finish.
 func (p *Pools) Close() {
-	close(p.stop)
-	p.stopped.Wait()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	for _, pool := range p.all() {
 		p.Delete(pool.name)
 	}
+	close(p.stop)
+	p.stopped.Wait()
 }
 
 func (p *Pools) all() []*Pool {

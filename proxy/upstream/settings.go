@@ -15,6 +15,8 @@ type Settings struct {
 	Now     func() time.Time
 	Metrics *telemetry.Metrics // nil: none
 	Dial    func(address string, timeout time.Duration) (net.Conn, error)
+	Lookup  Lookup // default: the hosts file and DNS
+	Offline bool   // nothing is looked up: a host name stands for itself
 
 	ConnectTimeout      time.Duration // default 5s
 	ShortConnectTimeout time.Duration // while another endpoint is left; default 1s
@@ -62,6 +64,9 @@ func (s Settings) withDefaults() Settings {
 	s.client = h1.DefaultClientSettings()
 	if s.Dial == nil {
 		s.Dial = dial
+	}
+	if s.Lookup == nil {
+		s.Lookup = newResolver().lookUp
 	}
 	orDuration(&s.ConnectTimeout, 5*time.Second)
 	orDuration(&s.ShortConnectTimeout, time.Second)

@@ -17,6 +17,7 @@ type Status struct {
 // EndpointStatus is what one endpoint looks like now.
 type EndpointStatus struct {
 	Address     string     `json:"address"`
+	Name        string     `json:"name,omitempty"` // the host name that has the address
 	Weight      int        `json:"weight"`
 	Terminating bool       `json:"terminating,omitempty"`
 	Ejected     *time.Time `json:"ejectedUntil,omitempty"`
@@ -47,7 +48,7 @@ func (p *Pool) Status() Status {
 	}
 	for _, m := range s.members {
 		e := EndpointStatus{
-			Address: m.address, Weight: m.weight, Terminating: m.terminating,
+			Address: m.address, Name: m.name, Weight: m.weight, Terminating: m.terminating,
 			Broken: int(m.broken.Load()), Failed: int(m.failed.Load()), InFlight: m.inFlight.Load(), Idle: m.idle.len(),
 		}
 		if m.ejectedAt(p.settings.clock(now)) {
