@@ -23,6 +23,7 @@ type Settings struct {
 	Dir      string    // keys, data, logs; made when it is missing
 	Progress io.Writer // says what takes long
 	Audit    bool      // write every request, with who sent it, to Dir/audit.log
+	Bare     bool      // no controllers: nothing makes Pods, EndpointSlices and service accounts
 }
 
 // Cluster is a running control plane. Its processes end with the namespace that they run in.
@@ -80,9 +81,11 @@ func Start(ctx context.Context, s Settings) (*Cluster, error) {
 		c.Stop()
 		return nil, err
 	}
-	if err := c.waitForAccount(ctx, "default"); err != nil {
-		c.Stop()
-		return nil, err
+	if !s.Bare {
+		if err := c.waitForAccount(ctx, "default"); err != nil {
+			c.Stop()
+			return nil, err
+		}
 	}
 	fmt.Fprintf(s.Progress, "control plane ready in %s\n", time.Since(begin).Round(100*time.Millisecond))
 	return c, nil
@@ -162,6 +165,9 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		return fmt.Errorf("%w:\n%s", err, c.apiserver.Tail())
+	}
+	if c.Bare {
+		return nil
 	}
 	c.controller, err = StartProcess(c.Dir, "kube-controller-manager", c.binaries.ControllerManager, "--kubeconfig", c.Kubeconfig, "--leader-elect=false",
 		"--service-account-private-key-file", c.file("sa.key"), "--root-ca-file", c.file("ca.crt"), "--controllers", controllers,

@@ -42,6 +42,9 @@ func StartProcess(dir, name, path string, args ...string) (*Process, error) {
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Pid is the process's number in our namespace.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // ExitCode of a program that has ended; -1 when a signal ended it.
 func (p *Process) ExitCode() int {
 	<-p.done

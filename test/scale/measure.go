@@ -1,0 +1,175 @@
+package scale
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// usage is what a process takes, as the kernel says it.
+type usage struct {
+	resident, peak int64         // bytes
+	cpu            time.Duration // user and system, since it began
+	descriptors    int
+}
+
+func usageOf(pid int) (u usage, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64) // the lines looked at are numbers
+		switch name {
+		case "VmRSS":
+			u.resident = n << 10
+		case "VmHWM":
+			u.peak = n << 10
+		}
+	}
+	if text, err = os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil {
+		return u, err
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	for _, field := range fields[11:13] {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		u.cpu += time.Duration(n) * 10 * time.Millisecond // clock ticks are hundredths for programs
+	}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	u.descriptors = len(files)
+	return u, err
+}
+
+// sample is one line of /metrics.
+type sample struct {
+	name   string
+	labels string // as they stand
+	value  float64
+}
+
+// samples reads the text that /metrics gives.
+func samples(text io.Reader) ([]sample, error) {
+	var all []sample
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		end := strings.LastIndexByte(line, ' ')
+		if end < 0 {
+			return nil, fmt.Errorf("read metrics: %q", line)
+		}
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("read metrics: %q: %w", line, err)
+		}
+		name, labels, _ := strings.Cut(line[:end], "{")
+		all = append(all, sample{name, strings.TrimSuffix(labels, "}"), value})
+	}
+	return all, lines.Err()
+}
+
+// label of a sample; found is false when it has none of that name.
+func (s sample) label(name string) (value string, found bool) {
+	rest := "," + s.labels
+	at := strings.Index(rest, ","+name+`="`)
+	if at < 0 {
+		return "", false
+	}
+	value, _, found = strings.Cut(rest[at+len(name)+3:], `"`)
+	return value, found
+}
+
+// gaugeOf is the value of a metric without labels.
+func gaugeOf(all []sample, name string) float64 {
+	for _, s := range all {
+		if s.name == name {
+			return s.value
+		}
+	}
+	return math.NaN()
+}
+
+// bucket of a histogram: how many samples are at most so long.
+type bucket struct {
+	most  float64
+	count float64
+}
+
+// histogram has its buckets ordered, and all samples in the last.
+type histogram []bucket
+
+func histogramOf(all []sample, name string) histogram {
+	var h histogram
+	for _, s := range all {
+		text, found := s.label("le")
+		if s.name != name+"_bucket" || !found {
+			continue
+		}
+		most, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			continue
+		}
+		h = append(h, bucket{most, s.value})
+	}
+	slices.SortFunc(h, func(a, b bucket) int {
+		if a.most < b.most {
+			return -1
+		}
+		return 1
+	})
+	return h
+}
+
+// since takes away what was counted before.
+func (h histogram) since(before histogram) histogram {
+	now := slices.Clone(h)
+	for i := range now {
+		if i < len(before) {
+			now[i].count -= before[i].count
+		}
+	}
+	return now
+}
+
+func (h histogram) total() float64 {
+	if len(h) == 0 {
+		return 0
+	}
+	return h[len(h)-1].count
+}
+
+// quantile lies within its bucket in proportion, as Prometheus has it.
+func (h histogram) quantile(q float64) time.Duration {
+	rank, before, least := q*h.total(), 0.0, 0.0
+	for _, b := range h {
+		if b.count >= rank && b.count > before {
+			if math.IsInf(b.most, 1) {
+				return seconds(least)
+			}
+			return seconds(least + (b.most-least)*(rank-before)/(b.count-before))
+		}
+		before, least = b.count, b.most
+	}
+	return 0
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// quantile of durations; they are ordered by it.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(len(all)-1, int(math.Ceil(q*float64(len(all))))-1)]
+}
