@@ -105,7 +105,7 @@ func TestCertificateRotation(t *testing.T) {
 	if _, err := shared.Client().CoreV1().Secrets(ns).Patch(ctx, "web", types.MergePatchType, garbage, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(ctx, t, "an Event on the Secret", 10*time.Second, func(ctx context.Context) (bool, error) {
+	eventually(ctx, t, "an Event on the Secret", 20*time.Second, func(ctx context.Context) (bool, error) {
 		all, err := shared.Client().EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
