@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,6 +76,7 @@ type clusterPlan struct {
 	controllers []*model.IngressController
 	publish     []kube.Publish
 	who         string // asks for it, when no flag does
+	server      *kube.Server
 }
 
 // readsCluster reports whether objects come from an API server.
@@ -124,6 +128,7 @@ func (p *clusterPlan) source(s *store.Store, log *slog.Logger) (*kube.Source, er
 	if err != nil {
 		return nil, wrong("%s%w", p.who, err)
 	}
+	p.server = server
 	settings := kube.Settings{Name: sourceCluster, Server: server, Namespaces: p.namespaces, Store: s, Log: log, Owns: p.owns}
 	for _, c := range p.controllers {
 		if space, name, found := strings.Cut(c.DefaultCertificate, "/"); found {
@@ -144,6 +149,29 @@ func (p *clusterPlan) writer(source *kube.Source, serving func(controller string
 		return nil, wrong("%w", err)
 	}
 	return w, nil
+}
+
+// apiServers is where the API server is, as far as that is known before anything is read from it. Requests must not be sent there.
+func (p *clusterPlan) apiServers() []netip.AddrPort {
+	if p.server == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // a start does not wait for DNS
+	defer cancel()
+	host, text, err := net.SplitHostPort(p.server.Address())
+	port, portErr := strconv.ParseUint(text, 10, 16)
+	if err != nil || portErr != nil {
+		return nil
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil { // it says itself where it is, when it has been read
+		return nil
+	}
+	var all []netip.AddrPort
+	for _, addr := range addrs {
+		all = append(all, netip.AddrPortFrom(addr, uint16(port)))
+	}
+	return all
 }
 
 // owns says which Ingresses the controllers serve.
@@ -235,6 +263,7 @@ func (l *loaded) readCluster(ctx context.Context, o *options, s streams) error {
 		defer close(ended)
 		source.Run(ctx)
 	}()
+	l.apiServers = p.apiServers()
 	waitFor(source, ended)
 	waiting, degraded := source.Ready()
 	cancel()

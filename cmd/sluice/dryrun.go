@@ -12,6 +12,7 @@ import (
 	"sluice.dev/sluice/control/translate"
 	"sluice.dev/sluice/model"
 	"sluice.dev/sluice/proxy/engine"
+	"sluice.dev/sluice/proxy/upstream"
 )
 
 // trial is a config that was translated and compiled, but neither listens nor dials.
@@ -31,7 +32,8 @@ func dryRun(l *loaded, o *options) *trial {
 		controllers = o.standIn(l.cluster, l.lost)
 	}
 	t.options = translateOptions(o, controllers)
-	t.engine = engine.New(engine.Settings{Log: slog.New(slog.DiscardHandler), Listen: listenNowhere, DrainDelay: -1})
+	t.options.APIServers = l.apiServers
+	t.engine = engine.New(engine.Settings{Log: slog.New(slog.DiscardHandler), Listen: listenNowhere, DrainDelay: -1, Upstream: upstream.Settings{Offline: true}})
 	var config *model.Config
 	config, t.report = translate.Translate(l.view, t.options)
 	t.outcome = t.engine.Apply(config)

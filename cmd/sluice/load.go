@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +26,10 @@ type loaded struct {
 	lost     bool            // an IngressController cannot be read
 	problems []model.Problem // found when reading
 	files    int
-	cluster  bool // an API server was read too
 	objects  int
+	cluster  bool // an API server was read too
+
+	apiServers []netip.AddrPort // where that is
 }
 
 const sourceFiles = "files"

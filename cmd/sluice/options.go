@@ -24,6 +24,7 @@ type options struct {
 	api          string
 	backend      string
 	certificate  string
+	externals    bool // the names of ExternalName Services are followed
 	trusted      []string
 	publicPort   uint16
 	accessLog    string
@@ -67,6 +68,7 @@ func (o *options) defineObjects(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.classes, "ingress-class", nil, "Ingresses of this class only; repeatable")
 	f.StringVar(&o.backend, "default-backend", "", "NAMESPACE/NAME:PORT, a Service for what no Ingress takes")
 	f.StringVar(&o.certificate, "default-ssl-certificate", "", "NAMESPACE/NAME of the Secret for all other hosts")
+	f.BoolVar(&o.externals, externalsFlag, false, "follow the names of ExternalName Services")
 	f.Uint16Var(&o.publicPort, "public-https-port", 443, "port of HTTPS as clients see it, for redirects")
 }
 
@@ -77,9 +79,11 @@ func newOptions(environment ...string) *options {
 	return o
 }
 
+const externalsFlag = "allow-external-name-services"
+
 // objectSettings are the flags that say what becomes of objects.
 func objectSettings() []string {
-	return []string{"ingress-class", "default-backend", "default-ssl-certificate", "public-https-port"}
+	return []string{"ingress-class", "default-backend", "default-ssl-certificate", externalsFlag, "public-https-port"}
 }
 
 // complete fills in, from the environment and the server file, what the flags do not give, and checks what can be checked.
@@ -138,6 +142,9 @@ func reason(err error) error {
 		err = invalid.Unwrap()
 		var number *strconv.NumError
 		if errors.As(err, &number) {
+			if number.Func == "ParseBool" {
+				return fmt.Errorf("%q is neither true nor false", number.Num)
+			}
 			return fmt.Errorf("%q is no number from 0 to 65535", number.Num)
 		}
 	}
@@ -162,7 +169,8 @@ func (o *options) validate() error {
 		{"default-ssl-certificate", checkName(o.certificate)},
 		{"default-backend", checkBackend(o.backend)},
 		{"public-https-port", checkPort(o.publicPort)},
-		{"watch-namespace", checkNamespaces(o.cluster.namespaces)},
+		{"ingress-class", o.notEmptied("ingress-class", o.classes)},
+		{"watch-namespace", errors.Join(o.notEmptied("watch-namespace", o.cluster.namespaces), checkNamespaces(o.cluster.namespaces))},
 		{"publish-service", checkName(o.cluster.service)},
 		{"publish-status-address", checkPublished(o.cluster.addresses)},
 	} {
@@ -174,6 +182,14 @@ func (o *options) validate() error {
 			where = "--" + checked.name
 		}
 		return wrong("%s: %w", where, checked.err)
+	}
+	return nil
+}
+
+// notEmptied refuses a list that was given and holds nothing, such as of a variable that is not set: it would stand for everything.
+func (o *options) notEmptied(name string, list []string) error {
+	if o.given[name] != "" && !slices.ContainsFunc(list, func(value string) bool { return value != "" }) {
+		return errors.New("it is set to nothing; name one, or leave it out for all")
 	}
 	return nil
 }

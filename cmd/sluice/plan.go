@@ -76,6 +76,7 @@ func (o *options) checkBeside(controllers []*model.IngressController) error {
 		{"ingress-class", "ingressClass says what it serves"},
 		{"default-backend", "defaultBackend says the same"},
 		{"default-ssl-certificate", "defaultCertificate says the same"},
+		{externalsFlag, "allowExternalNameServices says the same"},
 	} {
 		if where := o.given[beside[0]]; where != "" {
 			return wrong("%s is set beside IngressController %s, whose %s; remove one of them", where, controllers[0].Name, beside[1])
@@ -103,7 +104,7 @@ func implicit(o *options, cluster bool) []*model.IngressController {
 	}
 	c := &model.IngressController{
 		Meta: model.Meta{Name: "sluice"}, IngressClass: "sluice", Classes: o.classes, Any: len(o.classes) == 0 && !cluster, AnyFile: len(o.classes) == 0,
-		DefaultBackend: o.backend, DefaultCertificate: o.certificate, Namespaces: o.cluster.namespaces,
+		DefaultBackend: o.backend, DefaultCertificate: o.certificate, Namespaces: o.cluster.namespaces, AllowExternalNames: o.externals,
 	}
 	if len(o.classes) > 0 {
 		c.IngressClass = o.classes[0]

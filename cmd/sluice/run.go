@@ -83,6 +83,9 @@ func newServer(o *options, p *plan, l *logs) (*server, error) {
 		return nil, err
 	}
 	s.objects = translateOptions(o, p.implicit)
+	if p.cluster != nil {
+		s.objects.APIServers = p.cluster.apiServers()
+	}
 	s.loop = loop.New(loop.Settings{
 		Store: s.store, Synced: synced, Translator: translate.New(s.objects), Apply: s.engine.Apply,
 		Report: s.report, Log: l.log, Metrics: s.metrics,
@@ -123,7 +126,7 @@ func (s *server) report(translated *status.Report, outcome model.Outcome) {
 
 // translateOptions are what the flags say about objects.
 func translateOptions(o *options, implicit []*model.IngressController) translate.Options {
-	return translate.Options{Controllers: implicit, Pinned: o.pinned(), PublicHTTPSPort: int(o.publicPort), CheckPipeline: filters.Check}
+	return translate.Options{Controllers: implicit, Pinned: o.pinned(), PublicHTTPSPort: int(o.publicPort), ExternalNames: o.externals, CheckPipeline: filters.Check}
 }
 
 // run starts every part and ends them in the opposite order.

@@ -37,6 +37,7 @@ type serverKeys struct {
 	IngressClass       []string `json:"ingress-class"`
 	DefaultBackend     *string  `json:"default-backend"`
 	DefaultCertificate *string  `json:"default-ssl-certificate"`
+	ExternalNames      *bool    `json:"allow-external-name-services"`
 	TrustedProxies     []string `json:"trusted-proxies"`
 	PublicHTTPSPort    *uint16  `json:"public-https-port"`
 	APIAddr            *string  `json:"api-addr"`
@@ -87,7 +88,7 @@ type clusterKeys struct {
 // settingKeys are the keys that give the flag of the same name.
 func settingKeys() []string {
 	return append(clusterSettings(),
-		"manifests", "http", "https", "ingress-class", "default-backend", "default-ssl-certificate", "trusted-proxies", "public-https-port",
+		"manifests", "http", "https", "ingress-class", "default-backend", "default-ssl-certificate", externalsFlag, "trusted-proxies", "public-https-port",
 		"api-addr", "access-log", "log-format", "log-level", "log-dir", "initial-object-config-files",
 	)
 }
@@ -154,6 +155,8 @@ func texts(v reflect.Value) []string {
 		return v
 	case *string:
 		return []string{*v}
+	case *bool:
+		return []string{strconv.FormatBool(*v)}
 	case *uint16:
 		return []string{strconv.Itoa(int(*v))}
 	}
