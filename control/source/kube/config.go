@@ -74,8 +74,12 @@ func (a Access) load() (*rest.Config, string, error) {
 		}
 		return config, ownNamespace(), nil
 	}
-	if _, err := os.Stat(a.Kubeconfig); err != nil {
+	text, err := os.ReadFile(a.Kubeconfig)
+	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if _, err := clientcmd.Load(text); err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: it is no kubeconfig (apiVersion: v1, kind: Config): %w", a.Kubeconfig, err)
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: a.Context}
 	overrides.ClusterInfo.Server = a.MasterURL
@@ -88,10 +92,14 @@ func (a Access) load() (*rest.Config, string, error) {
 	switch at := raw.Contexts[name]; {
 	case len(raw.Clusters) == 0:
 		return nil, "", fmt.Errorf("read the kubeconfig %s: it names no cluster", a.Kubeconfig)
+	case name == "":
+		return nil, "", fmt.Errorf("read the kubeconfig %s: it has no current-context; name one (--kube-context); it has %s", a.Kubeconfig, list(slices.Collect(maps.Keys(raw.Contexts))))
 	case at == nil:
 		return nil, "", fmt.Errorf("read the kubeconfig %s: it has no context %q; it has %s", a.Kubeconfig, name, list(slices.Collect(maps.Keys(raw.Contexts))))
 	case raw.Clusters[at.Cluster] == nil && a.MasterURL == "":
 		return nil, "", fmt.Errorf("read the kubeconfig %s: context %q is of cluster %q, which it has not; it has %s", a.Kubeconfig, name, at.Cluster, list(slices.Collect(maps.Keys(raw.Clusters))))
+	case at.AuthInfo != "" && raw.AuthInfos[at.AuthInfo] == nil:
+		return nil, "", fmt.Errorf("read the kubeconfig %s: context %q is of user %q, which it has not; it has %s", a.Kubeconfig, name, at.AuthInfo, list(slices.Collect(maps.Keys(raw.AuthInfos))))
 	}
 	config, err := deferred.ClientConfig()
 	if err != nil {

@@ -21,6 +21,7 @@ contexts:
 - {name: one, context: {cluster: c1, user: u}}
 - {name: two, context: {cluster: c2, user: u, namespace: edge}}
 - {name: lost, context: {cluster: none, user: u}}
+- {name: strange, context: {cluster: c1, user: v}}
 `
 
 func TestConnect(t *testing.T) {
@@ -35,6 +36,8 @@ func TestConnect(t *testing.T) {
 		return path
 	}
 	good, empty, garbage := write("good", kubeconfig), write("empty", ""), write("garbage", "kind: [")
+	service := write("service", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n")
+	unnamed := write("unnamed", strings.Replace(kubeconfig, "current-context: one\n", "", 1))
 	for _, c := range []struct {
 		name            string
 		access          Access
@@ -45,10 +48,14 @@ func TestConnect(t *testing.T) {
 		{"another context", Access{Kubeconfig: good, Context: "two"}, "https://10.0.0.2:6443", "edge", ""},
 		{"another server", Access{Kubeconfig: good, MasterURL: "https://10.9.9.9"}, "https://10.9.9.9", "default", ""},
 		{"server without a file", Access{MasterURL: "http://127.0.0.1:8001"}, "http://127.0.0.1:8001", "default", ""},
-		{"no such file", Access{Kubeconfig: filepath.Join(folder, "none")}, "", "", "read the kubeconfig: stat"},
+		{"no such file", Access{Kubeconfig: filepath.Join(folder, "none")}, "", "", "read the kubeconfig: open"},
 		{"empty file", Access{Kubeconfig: empty}, "", "", "it names no cluster"},
 		{"garbage", Access{Kubeconfig: garbage}, "", "", "read the kubeconfig " + garbage},
-		{"no such context", Access{Kubeconfig: good, Context: "three"}, "", "", `it has no context "three"; it has lost, one, two`},
+		{"another kind", Access{Kubeconfig: service}, "", "", "read the kubeconfig " + service + ": it is no kubeconfig"},
+		{"no current context", Access{Kubeconfig: unnamed}, "", "", "it has no current-context; name one (--kube-context); it has lost, one, strange, two"},
+		{"no current context, another named", Access{Kubeconfig: unnamed, Context: "two"}, "https://10.0.0.2:6443", "edge", ""},
+		{"context without its user", Access{Kubeconfig: good, Context: "strange"}, "", "", `is of user "v", which it has not; it has u`},
+		{"no such context", Access{Kubeconfig: good, Context: "three"}, "", "", `it has no context "three"; it has lost, one, strange, two`},
 		{"context without its cluster", Access{Kubeconfig: good, Context: "lost"}, "", "", `"none"`},
 		{"no Pod", Access{}, "", "", "it runs in none"},
 	} {

@@ -188,6 +188,9 @@ func (h *health) stale() time.Duration {
 // list shortens a list of names.
 func list(names []string) string {
 	const most = 5
+	if len(names) == 0 {
+		return "none"
+	}
 	slices.Sort(names)
 	if n := len(names); n > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
