@@ -125,3 +125,26 @@ func TestCheckReadsWhatItCan(t *testing.T) {
 		}
 	}
 }
+
+// TestAControllerThatIsMendedServes: until then nothing listens in its place, whatever else cannot be read beside it.
+func TestAControllerThatIsMendedServes(t *testing.T) {
+	t.Parallel()
+	backend := testkit.NewBackend(t, "x")
+	p := prepare(t, backend.Port)
+	p.cmd.Args = []string{p.cmd.Path, "serve", "--manifests", p.folder, "--api-addr", p.api}
+	_, port, _ := strings.Cut(p.http, ":")
+	controller := "kind: IngressController\nname: main\nwatchIngressWithoutClass: true\nhttpServer: {port: " + port + ", address: 127.0.0.1"
+	p.put("controller.yaml", controller)
+	p.put("broken.yaml", "kind: [\n")
+	if err := os.Symlink("/proc/self/mem", filepath.Join(p.folder, "odd.yaml")); err != nil { // reading it fails
+		t.Fatal(err)
+	}
+	p.run()
+	p.await("the line is named", func() bool { return strings.Contains(p.err.String(), "controller.yaml line=4") })
+	if strings.Contains(p.err.String(), "msg=listening") {
+		t.Error("something listens in the place of the controller")
+	}
+	p.put("controller.yaml", controller+"}\n")
+	p.await("it serves", func() bool { code, _ := p.ask(p.http, "slow.test", "/"); return code == 200 })
+	p.ready()
+}
