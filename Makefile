@@ -50,8 +50,11 @@ fuzz: ## run every fuzz target for FUZZTIME
 e2e: ## only the tests that run the built binary
 	@echo "end to end"; go test -count=1 -v -timeout 20m ./internal/e2e
 
+# Where make was called, also with -C, for which make turns on w: COMMAND runs there.
+CALLER = $(if $(findstring w,$(firstword -$(MAKEFLAGS))),$(or $(PWD),$(CURDIR)),$(CURDIR))
+
 cluster: build bin/cluster ## run a command against a real control plane: ARGS='[--image NAME=COMMAND]… [FLAGS OF SLUICE] -- COMMAND…'
-	@bin/cluster --sluice bin/sluice $(ARGS)
+	@cd "$(CALLER)" && "$(CURDIR)/bin/cluster" --sluice "$(CURDIR)/bin/sluice" $(ARGS)
 
 .PHONY: bin/cluster
 bin/cluster:

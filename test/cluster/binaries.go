@@ -106,22 +106,38 @@ func cacheDir() (string, error) {
 	return filepath.Join(strings.TrimSpace(out), "sluice"), nil
 }
 
-// moduleDir is the folder of the test module, whose go.mod has the versions: at or above the working directory, or test/ there.
+// moduleDir is the folder of the test module, whose go.mod has the versions: at or above the working directory or that of the program, or
+// test/ there.
 func moduleDir() (string, error) {
-	from, err := os.Getwd()
+	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for dir := from; ; dir = filepath.Dir(dir) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	for _, from := range []string{here, filepath.Dir(program)} {
+		if dir := moduleAbove(from); dir != "" {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("find the module sluice.dev/sluice/test: it is neither at nor above %s and %s", here, filepath.Dir(program))
+}
+
+// moduleAbove is the folder of the test module, or empty.
+func moduleAbove(dir string) string {
+	for {
 		for _, candidate := range []string{dir, filepath.Join(dir, "test")} {
 			text, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
 			if err == nil && strings.HasPrefix(string(text), "module sluice.dev/sluice/test\n") {
-				return candidate, nil
+				return candidate
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find the module sluice.dev/sluice/test: it is neither at nor above %s", from)
+			return ""
 		}
+		dir = filepath.Dir(dir)
 	}
 }
 

@@ -43,10 +43,15 @@ func TestParse(t *testing.T) {
 func build(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "cluster")
+	buildAt(ctx, t, program)
+	return program
+}
+
+func buildAt(ctx context.Context, t *testing.T, program string) {
+	t.Helper()
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return program
 }
 
 // run runs it, and returns its output and exit code, or skips the test.
@@ -136,5 +141,29 @@ func TestUnavailable(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitSkipped || !strings.Contains(string(out), "skipped: no test namespace on this machine: the program ip") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestElsewhere runs a program that stands in the tree from a folder outside it: COMMAND runs in that folder.
+func TestElsewhere(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	inTree, err := os.MkdirTemp("../..", ".elsewhere-") //nolint:usetesting // it must be in the tree
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(inTree) })
+	program, err := filepath.Abs(filepath.Join(inTree, "cluster"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	buildAt(ctx, t, program)
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(folder)
+	if out, code := run(ctx, t, program, "--no-sluice", "--", "sh", "-c", "pwd; exit 9"); code != 9 || !strings.Contains(out, folder+"\n") {
+		t.Errorf("exit code %d, %s", code, out)
 	}
 }
