@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -38,7 +37,7 @@ func (r *resolver) lookUp(ctx context.Context, host string) ([]netip.Addr, time.
 	}}
 	addrs, err := one.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil, 0, fmt.Errorf("look up %s: %w", host, err)
+		return nil, 0, err // a *net.DNSError, which says what was looked up
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
