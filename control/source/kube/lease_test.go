@@ -124,6 +124,21 @@ func TestAReplicaThatDoesNotServeDoesNotLead(t *testing.T) {
 	})
 }
 
+// TestWhatIsMissedInAMomentIsWritten: it does not serve for so short a time that no round of the election notices.
+func TestWhatIsMissedInAMomentIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, ingress("shop", "web", "sluice"))
+		one := newReplica(t, a, "one", fixed("192.0.2.1"))
+		later(100 * time.Millisecond)
+		one.idle.Store(true)
+		a.put(ingress("shop", "new", "sluice"))
+		a.expect(t, "shop", "new", "")
+		one.idle.Store(false)
+		later(3 * time.Second)
+		a.expect(t, "shop", "new", "192.0.2.1")
+	})
+}
+
 // TestAReplicaThatHasReportedNothingDoesNotLead.
 func TestAReplicaThatHasReportedNothingDoesNotLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

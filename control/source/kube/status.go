@@ -271,12 +271,16 @@ func (w *Writer) wants(key model.Key, state *ingressState) (want []address, mana
 	class := classOf(now.Value)
 	for _, o := range w.outlets {
 		if slices.Contains(owners, o.publish.Controller) {
-			known := o.addresses()
-			if len(known) == 0 || !w.serving(o) {
+			known, name := o.addresses(), o.leaseOf(class)
+			if len(known) == 0 {
+				return nil, "", false
+			}
+			if !w.serving(o) {
+				w.lease(name).missed.Store(true)
 				return nil, "", false
 			}
 			want = append(want, known...)
-			if name := o.leaseOf(class); w.leads(name) {
+			if w.leads(name) {
 				manager = name
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -51,6 +52,7 @@ type lease struct {
 	name   string
 	log    *slog.Logger
 	wake   chan struct{}
+	missed atomic.Bool // something was left unwritten since we did not lead
 
 	// For the goroutine that runs only.
 	held    *coordinationv1.Lease // as we wrote it last; nil: somebody else may hold it
@@ -126,16 +128,19 @@ func (l *lease) round(ctx context.Context) error {
 	return err
 }
 
-// tell says when this replica has begun to lead, or ceased.
+// tell says when this replica has begun to lead, or ceased. What was left unwritten meanwhile is looked at again.
 func (l *lease) tell(err error) {
-	leads, led := l.leads(), l.led
+	leads, led := l.writer.leads(l.name), l.led
 	l.led = leads
 	switch {
 	case leads && !led:
 		l.log.Info("this replica writes status and Events now")
-		l.writer.reviewAll()
 	case led && !leads:
 		l.log.Info("this replica no longer writes status and Events", "error", err)
+	}
+	if leads && (!led || l.missed.Load()) {
+		l.missed.Store(false)
+		l.writer.reviewAll()
 	}
 }
 
@@ -260,7 +265,14 @@ func (l *lease) say(err error) {
 // leads reports whether we hold the Lease of that name, and serve what it is about.
 func (w *Writer) leads(name string) bool {
 	l := w.lease(name)
-	return l != nil && l.leads() && w.serves(name)
+	if l == nil {
+		return false
+	}
+	if l.leads() && w.serves(name) {
+		return true
+	}
+	l.missed.Store(true)
+	return false
 }
 
 // serves reports whether this replica serves a controller whose status is written under the Lease of that name.
