@@ -69,7 +69,7 @@ func build(ctx context.Context, progress io.Writer, module, program, path string
 	start := time.Now()
 	fmt.Fprintf(progress, "building %s, once (some minutes)\n", name(program))
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path+".new", program)
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = module, append(environment(), "CGO_ENABLED=0")
 	done := make(chan error, 1)
 	go func() {
 		out, err := cmd.CombinedOutput()
@@ -141,9 +141,12 @@ func moduleAbove(dir string) string {
 	}
 }
 
+// environment has go be the toolchain that this program was built with, which go.mod asks for, whatever is first in PATH.
+func environment() []string { return append(os.Environ(), "GOTOOLCHAIN="+runtime.Version()) }
+
 func output(ctx context.Context, dir string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, environment()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -188,7 +191,7 @@ func BuildSluice(ctx context.Context, path string) error {
 
 func buildIn(ctx context.Context, dir, program, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, program)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = dir, append(environment(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
