@@ -28,6 +28,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 		c.drain(ctx)
 	}
 	until(ctx, func() bool { return e.limit.open.Load() == 0 })
+	e.settle()
 	cut, tunnels := e.inFlight.Load(), e.tunnels.close()
 	if tunnels > 0 {
 		e.settings.Log.Info("closed tunnels at the end of the drain", "tunnels", tunnels)
@@ -36,6 +37,13 @@ func (e *Engine) Drain(ctx context.Context) error {
 		return fmt.Errorf("drain: %d exchanges were cut off after %s", cut, time.Since(start).Round(time.Millisecond))
 	}
 	return nil
+}
+
+// settle lets exchanges end whose client has its answer already, when the waiting is over: they are not cut.
+func (e *Engine) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	until(ctx, func() bool { return e.inFlight.Load() == 0 })
 }
 
 // Draining reports whether Drain was called; a process that drains is not ready.
