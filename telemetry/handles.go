@@ -43,13 +43,23 @@ func (l *life) end() {
 	l.mu.Unlock()
 }
 
-// outcomes counts by class of status and reason. The pair that nearly every request has is resolved once; the others are
-// looked up.
+// outcomes counts by class of status and reason. The pair that nearly every request has is resolved at once; the others are
+// looked up. It knows its series, so that dropping them does not look through those of everybody else.
 type outcomes struct {
 	life
 	vec    *prometheus.CounterVec
 	name   string
 	common [len(codes)]atomic.Pointer[prometheus.Counter] // by class, reason ok
+
+	making sync.Mutex
+	made   []outcome
+}
+
+// outcome is one series.
+type outcome struct {
+	class   int
+	reason  string
+	counter prometheus.Counter
 }
 
 const commonReason = "ok"
@@ -66,10 +76,33 @@ func (o *outcomes) count(status int, reason string) {
 		return
 	}
 	defer o.leave()
-	c := o.vec.WithLabelValues(o.name, codes[class], reason)
+	c := o.series(class, reason)
 	c.Inc()
 	if reason == commonReason {
 		o.common[class].Store(&c)
+	}
+}
+
+func (o *outcomes) series(class int, reason string) prometheus.Counter {
+	o.making.Lock()
+	defer o.making.Unlock()
+	for _, known := range o.made {
+		if known.class == class && known.reason == reason {
+			return known.counter
+		}
+	}
+	c := o.vec.WithLabelValues(o.name, codes[class], reason)
+	o.made = append(o.made, outcome{class, reason, c})
+	return c
+}
+
+// drop forgets the series, for good.
+func (o *outcomes) drop() {
+	o.end()
+	o.making.Lock()
+	defer o.making.Unlock()
+	for _, known := range o.made {
+		o.vec.DeleteLabelValues(o.name, codes[known.class], known.reason)
 	}
 }
 
@@ -145,8 +178,8 @@ func (m *Metrics) DropServer(name string) {
 	if s == nil {
 		return
 	}
-	s.done.end()
-	drop("server", name, m.requests, m.durations, m.bytes, m.inFlight, m.connections, m.handshakes)
+	s.done.drop()
+	drop("server", name, m.durations, m.bytes, m.inFlight, m.connections, m.handshakes) // there are few servers
 }
 
 // Upstream is the handle of one upstream. Its series appear with its first traffic, so that ten thousand idle upstreams cost
@@ -194,7 +227,7 @@ func (u *Upstream) series() *upstreamSeries {
 	s := &upstreamSeries{
 		took: u.m.waits.WithLabelValues(u.name), dialing: u.m.dialing.WithLabelValues(u.name),
 		retries: u.m.retries.WithLabelValues(u.name), ejected: u.m.ejections.WithLabelValues(u.name),
-		ready: u.m.endpoints.WithLabelValues(u.name, "ready"), other: u.m.endpoints.WithLabelValues(u.name, "other"),
+		ready: u.m.endpoints.WithLabelValues(u.name, endpointStates[0]), other: u.m.endpoints.WithLabelValues(u.name, endpointStates[1]),
 	}
 	s.ready.Set(float64(u.ready))
 	s.other.Set(float64(u.total - u.ready))
@@ -218,9 +251,9 @@ func (u *Upstream) Connect(took time.Duration, ok bool) {
 	if u == nil {
 		return
 	}
-	result := "ok"
-	if !ok {
-		result = "failed"
+	result := connectResults[0]
+	if ok {
+		result = connectResults[1]
 	}
 	if s := u.series(); s != nil && u.done.enter() {
 		s.dialing.Observe(took.Seconds())
@@ -272,8 +305,26 @@ func (m *Metrics) DropUpstream(name string) {
 	if u == nil {
 		return
 	}
-	u.done.end()
-	drop("upstream", name, m.attempts, m.waits, m.connects, m.dialing, m.retries, m.ejections, m.endpoints)
+	u.done.drop()
+	for _, v := range []whole{m.waits, m.dialing, m.retries, m.ejections} {
+		v.DeleteLabelValues(name)
+	}
+	for _, result := range connectResults {
+		m.connects.DeleteLabelValues(name, result)
+	}
+	for _, state := range endpointStates {
+		m.endpoints.DeleteLabelValues(name, state)
+	}
+}
+
+// Labels of an upstream's series.
+var (
+	connectResults = [...]string{"failed", "ok"}
+	endpointStates = [...]string{"ready", "other"}
+)
+
+type whole interface {
+	DeleteLabelValues(...string) bool
 }
 
 // Origin is the handle of one rule's origin.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ func touch(m *Metrics) {
 	u := m.Upstream("shop/web:80")
 	u.Endpoints(1, 2)
 	u.Done(200, "ok", time.Millisecond)
+	u.Done(502, "upstream_refused", time.Millisecond)
+	u.Done(200, "retried", time.Millisecond)
 	u.Connect(time.Millisecond, true)
 	u.Connect(time.Millisecond, false)
 	u.Retry()
@@ -134,5 +137,28 @@ func TestAllocsOfCounting(t *testing.T) {
 		s.InFlight(-1)
 	}); n > 0 {
 		t.Errorf("counting allocates %v times", n)
+	}
+}
+
+// BenchmarkDropUpstream among thousands: what is dropped must not be looked for among all series.
+func BenchmarkDropUpstream(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m := New()
+			touched := func(name string) {
+				u := m.Upstream(name)
+				u.Done(200, "ok", time.Millisecond)
+				u.Connect(time.Millisecond, true)
+			}
+			for i := range n {
+				touched(fmt.Sprint("shop/web-", i))
+			}
+			for b.Loop() {
+				b.StopTimer()
+				touched("shop/gone")
+				b.StartTimer()
+				m.DropUpstream("shop/gone")
+			}
+		})
 	}
 }
