@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -44,7 +43,7 @@ func limited(ctx context.Context, t *testing.T, ns, name string) caller {
 // launch starts a Sluice that is the account.
 func (a caller) launch(t *testing.T, name string, flags ...string) *sluice {
 	t.Helper()
-	return launchAt(t, name, fmt.Sprintf("10.202.1.%d", places.Add(1)), append([]string{"--kubeconfig", a.kubeconfig}, flags...)...)
+	return launchAt(t, name, place(), append([]string{"--kubeconfig", a.kubeconfig}, flags...)...)
 }
 
 // asked is what the account has asked the API server for.

@@ -83,6 +83,7 @@ func TestCase_A06_ThePublishedServiceChanges(t *testing.T) {
 
 // TestCase_A07_ControllersDoNotWriteOverEachOther: beside a controller that is not ours, and two of ours with a class each.
 func TestCase_A07_ControllersDoNotWriteOverEachOther(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	classes := strings.NewReplacer("{name: sluice}", "{name: a07-pub}").Replace(class) + "---" +
@@ -128,6 +129,7 @@ func writeStatus(ctx context.Context, t *testing.T, ns, name, ip string) {
 // TestCase_A08_ARoleInOneNamespace that grants what is served and nothing of the cluster: it starts, serves by class name, says once what it
 // cannot know, asks for it seldom, and knows it as soon as it is granted.
 func TestCase_A08_ARoleInOneNamespace(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	me := limited(ctx, t, ns, "sluice")

@@ -27,8 +27,10 @@ func TestChaos(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	t.Parallel()
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
 			ctx := shared.Need(t)
 			ns := namespace(ctx, t)
 			apply(ctx, t, "", class)
@@ -40,7 +42,7 @@ func TestChaos(t *testing.T) {
 				script.Rules[i].Resources = []string{"ingresses", "services", "endpointslices", "secrets"}
 			}
 			proxy := behind(ctx, t, ns)
-			s := launchAt(t, ns, fmt.Sprintf("10.202.1.%d", places.Add(1)), "--kubeconfig", proxy.kubeconfig, "--watch-namespace", ns).ready(ctx)
+			s := launchAt(t, ns, place(), "--kubeconfig", proxy.kubeconfig, "--watch-namespace", ns).ready(ctx)
 			proxy.Play(script)
 			churn(ctx, t, ns, proxy.Proxy, s)
 			fresh := launch(t, ns+"-fresh", "--watch-namespace", ns).ready(ctx)

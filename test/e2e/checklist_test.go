@@ -44,6 +44,7 @@ func reaching(name, host, service, secret string) *netv1.Ingress {
 // TestG3_AnIngressReachesItsOwnNamespaceOnly, whatever it writes where a Service or a Secret is named: what the API server lets through is
 // answered 503 and with the default certificate, and the other namespace does not notice.
 func TestG3_AnIngressReachesItsOwnNamespaceOnly(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	victim, thief := namespace(ctx, t), nameOf(t)[:20]+"-thief"
 	if err := shared.Namespace(ctx, thief); err != nil {
@@ -146,6 +147,7 @@ func secrets(ctx context.Context, t *testing.T, ns string) (private []string) {
 // TestG5_SecretsAreReadOnlyWhenNamed, TLS Secrets apart, which are listed by their type; in one namespace when it is told one; and what they
 // hold is shown nowhere.
 func TestG5_SecretsAreReadOnlyWhenNamed(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	private := secrets(ctx, t, ns)
@@ -232,6 +234,7 @@ func checkOf(ctx context.Context, t *testing.T, c caller, ns string) string {
 // TestG11_OthersAreLeftAlone by two replicas: no write to an Ingress of another class, nor to its class, nor an Event on them; and where
 // another program keeps writing to one of ours, it is not fought for.
 func TestG11_OthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	foreign := strings.NewReplacer("{name: sluice}", "{name: g11-foreign}", "sluice.dev/ingress-controller", "other.test/controller").Replace(class)

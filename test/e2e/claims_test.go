@@ -21,6 +21,7 @@ func (s *sluice) routes(ctx context.Context) string {
 // TestReplicasAgreeWithoutTalking: one replica that saw every change and one that came later run the same config, conflicts of two Ingresses
 // included, and neither waits for the other.
 func TestReplicasAgreeWithoutTalking(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
@@ -84,6 +85,7 @@ spec:
 // TestCertificateThatComesLater: an Ingress that redirects to HTTPS names a Secret that is not there; the way of an ACME solver is open
 // meanwhile, and the certificate is shown as soon as it is stored.
 func TestCertificateThatComesLater(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
@@ -116,6 +118,7 @@ func TestCertificateThatComesLater(t *testing.T) {
 // TestControllersSideBySide: two of us with a class each, and an Ingress of a third one and one without a class: each serves, and writes
 // status to, its own and nothing else.
 func TestControllersSideBySide(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, ns, application)

@@ -26,6 +26,7 @@ func run(ctx context.Context, t *testing.T, args ...string) (int, string) {
 
 // TestCheckAndExplainACluster: what is wrong in a cluster, and what a request would get, without a running Sluice.
 func TestCheckAndExplainACluster(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)

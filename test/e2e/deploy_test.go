@@ -197,6 +197,7 @@ func TestDeployedForACluster(t *testing.T) {
 
 // TestDeployedForANamespace runs deploy/namespaced/sluice.yaml as it is, likewise; only IngressClasses, which no Role can grant, are refused.
 func TestDeployedForANamespace(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	if err := shared.Namespace(ctx, "team"); err != nil {
 		t.Fatal(err)

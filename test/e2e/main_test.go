@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +27,14 @@ import (
 
 var shared = lane.Lane{Audit: true}
 
-func TestMain(m *testing.M) { os.Exit(lane.Main(m, &shared)) }
+// TestMain lets more tests run at once than there are processors, since they mostly wait; -parallel says otherwise. Those that take the API
+// server away, claim Ingresses everywhere or measure how long something takes run alone.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err) // the testing package has this flag
+	}
+	os.Exit(lane.Main(m, &shared))
+}
 
 // nameOf is a name for what belongs to a test.
 func nameOf(t *testing.T) string {
@@ -92,6 +100,9 @@ type sluice struct {
 // places gives each Sluice an address of its own.
 var places atomic.Int32
 
+// place is an address of its own for a Sluice.
+func place() string { return "10.202.1." + fmt.Sprint(places.Add(1)) }
+
 // launch starts a Sluice that reads the API server as an administrator, and whose own namespace is the test's.
 func launch(t *testing.T, name string, flags ...string) *sluice {
 	t.Helper()
@@ -100,7 +111,7 @@ func launch(t *testing.T, name string, flags ...string) *sluice {
 		t.Fatal(err)
 	}
 	settle(t, file)
-	return launchAt(t, name, fmt.Sprintf("10.202.1.%d", places.Add(1)), append([]string{"--kubeconfig", file}, flags...)...)
+	return launchAt(t, name, place(), append([]string{"--kubeconfig", file}, flags...)...)
 }
 
 // settle makes the test's namespace that of a kubeconfig's context, where Leases are.

@@ -73,6 +73,7 @@ func rivalry(ctx context.Context, t *testing.T, ns string, random *rand.Rand) {
 // replicas that saw all of it, each in its own order and batches, run the same config, which is that of one that has only just read
 // what the API server has.
 func TestReplicasAgreeOnRivals(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)

@@ -94,6 +94,25 @@ func TestPodsThatEndAtOnce(t *testing.T) {
 		}
 		l.stop(t)
 	})
+	if n := s.metric(ctx, "sluice_upstream_retries_total{"); n == 0 {
+		t.Error("nothing was sent a second time: the test does not test")
+	}
+}
+
+// metric is the sum of the samples whose lines begin so.
+func (s *sluice) metric(ctx context.Context, begin string) (sum float64) {
+	s.t.Helper()
+	_, text := s.ask(ctx, "/metrics")
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, begin) {
+			value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(strings.TrimSpace(line), ' '):]), 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			sum += value
+		}
+	}
+	return sum
 }
 
 // kill ends the process of a Pod's container for the nth time, and waits until its next one is ready.

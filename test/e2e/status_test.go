@@ -73,6 +73,7 @@ func (w *watcher) of(name string) string {
 // TestStatusIsWrittenByTheLeaderOnly: two replicas; the leader is killed, the next one ends in order, both come back. A watcher sees each
 // Ingress of ours get its address once and keep it, and others untouched.
 func TestStatusIsWrittenByTheLeaderOnly(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
@@ -112,6 +113,7 @@ func TestStatusIsWrittenByTheLeaderOnly(t *testing.T) {
 // TestStatusOverAnUpgrade: another process takes the place of the one that writes, which drains meanwhile, over and over. A watcher sees no
 // status empty, and each Ingress written once.
 func TestStatusOverAnUpgrade(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
@@ -165,6 +167,7 @@ func writtenOnce(ctx context.Context, t *testing.T, ns string, seen *watcher, wr
 // TestStatusWhenTheLeaseIsLost: it is deleted, and another takes it. Nothing is emptied or written twice, nobody writes while another holds
 // it, and when that one no longer renews it a replica of ours takes it again.
 func TestStatusWhenTheLeaseIsLost(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
@@ -202,20 +205,21 @@ func TestStatusWhenTheLeaseIsLost(t *testing.T) {
 
 // TestAReplicaThatCannotListenWritesNoStatus, holds no Lease, and leaves both to the one that can.
 func TestAReplicaThatCannotListenWritesNoStatus(t *testing.T) {
+	t.Parallel()
 	ctx := shared.Need(t)
 	ns := namespace(ctx, t)
 	apply(ctx, t, "", class)
 	deaf, good := powerful(ctx, t, ns, "deaf"), powerful(ctx, t, ns, "good")
-	taken, err := new(net.ListenConfig).Listen(ctx, "tcp", "10.202.1.250:80")
+	taken, err := new(net.ListenConfig).Listen(ctx, "tcp", "10.202.2.250:80")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s := launchAt(t, ns+"-deaf", "10.202.1.250", "--kubeconfig", deaf.kubeconfig, "--watch-namespace", ns, "--publish-status-address", "192.0.2.61")
+	s := launchAt(t, ns+"-deaf", "10.202.2.250", "--kubeconfig", deaf.kubeconfig, "--watch-namespace", ns, "--publish-status-address", "192.0.2.61")
 	apply(ctx, t, ns, ingress("web", "sluice", "web.test"))
 	eventually(ctx, t, "it to say why it is not ready", 20*time.Second, func(ctx context.Context) (bool, error) {
 		code, text := s.ask(ctx, "/readyz")
-		return code == 503 && strings.Contains(text, "cannot listen on 10.202.1.250:80"), nil
+		return code == 503 && strings.Contains(text, "cannot listen on 10.202.2.250:80"), nil
 	})
 	<-time.After(3 * time.Second) // it would have written by now
 	if writes := deaf.statusWrites(t); len(writes) > 0 {
