@@ -138,6 +138,9 @@ type poll struct {
 	err error
 }
 
+// pollsAtOnce bounds how many polls wait for an answer: more would only find out what those do, and keep the machine busy.
+const pollsAtOnce = 16
+
 // poll asks so often, whether answers come or not, until take says that it is enough or the context ends. take is called for one answer
 // at a time.
 func (p *pool) poll(ctx context.Context, every time.Duration, host, path string, take func(poll) (enough bool)) {
@@ -146,6 +149,7 @@ func (p *pool) poll(ctx context.Context, every time.Duration, host, path string,
 	var all sync.WaitGroup
 	defer all.Wait()
 	var taking sync.Mutex
+	slots := make(chan struct{}, pollsAtOnce)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -154,7 +158,13 @@ func (p *pool) poll(ctx context.Context, every time.Duration, host, path string,
 			return
 		case <-tick.C:
 		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			continue
+		}
 		all.Go(func() {
+			defer func() { <-slots }()
 			one := poll{sent: time.Now()}
 			one.answer, one.err = p.get(context.WithoutCancel(ctx), host, path, false)
 			one.got = time.Now()

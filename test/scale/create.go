@@ -12,6 +12,8 @@ import (
 	netv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // order of the Ingresses: those that requests go to come first.
@@ -51,12 +53,17 @@ func (w *world) measureCreate(ctx context.Context) error {
 		}
 		made = time.Now()
 		w.say("%d Ingresses created in %s, %.0f a second; %d of all statuses are written", len(mass), short(took), float64(len(mass))/took.Seconds(), seen.count())
-		late, err := w.allLive(ctx, mass)
+		if live, _, err = w.allLive(ctx, mass[max(0, len(mass)-lastOnes):]); err != nil {
+			return err
+		}
+		last, late, err := w.allLive(ctx, mass)
 		if err != nil {
 			return err
 		}
-		live = time.Now()
-		w.say("all live %s after the last was created; %d were not when first asked", short(live.Sub(made)), late)
+		w.say("the last %d live %s after the last was created; of all, %d were not when they were first asked for", lastOnes, short(live.Sub(made)), late)
+		if late > 0 {
+			live = last
+		}
 		return seen.wait(ctx, len(order), 5*time.Minute)
 	})
 	if err != nil {
@@ -64,7 +71,7 @@ func (w *world) measureCreate(ctx context.Context) error {
 	}
 	w.report.atMost(Row{
 		Figure: fmt.Sprintf("last of %d Ingresses created → all live", len(mass)),
-		Method: fmt.Sprintf("created with %d requests at once; then each is asked for until 200, which takes its time", w.Writers),
+		Method: fmt.Sprintf("created with %d requests at once; the last %d are asked for until 200, then all: the bar counts until the last that was not live when first asked", w.Writers, lastOnes),
 		Peers:  "ingress-nginx 1,000 at once 8–10 min; NGF 150 resources 126 s; kgateway 1,000 routes 12 s, Istio 2 s, Cilium 1 s, Traefik 180 s",
 	}, live.Sub(made), 2*time.Second)
 	w.report.atMost(Row{Figure: fmt.Sprintf("last of %d Ingresses created → all statuses", len(mass)), Method: "a watch sees the address in each"}, seen.last().Sub(made), 30*time.Second)
@@ -98,12 +105,16 @@ func (w *world) createBase(ctx context.Context, ingresses []int) error {
 		}
 		w.say("%d %s created in %s", step.n, step.what, short(took))
 	}
-	_, err := w.allLive(ctx, ingresses)
+	_, _, err := w.allLive(ctx, ingresses)
 	return err
 }
 
-// allLive asks for each Ingress until it answers 200, the last first, and returns how many did not at once.
-func (w *world) allLive(ctx context.Context, ingresses []int) (late int, err error) {
+// lastOnes is how many of the last that were created are asked for first.
+const lastOnes = 50
+
+// allLive asks for each Ingress until it answers 200, the last first. It returns when the last one did that did not at once, or, when all
+// did at once, when all had been asked; and how many did not.
+func (w *world) allLive(ctx context.Context, ingresses []int) (last time.Time, late int, err error) {
 	p := &pool{address: httpAddress}
 	defer p.close()
 	var mu sync.Mutex
@@ -119,6 +130,11 @@ func (w *world) allLive(ctx context.Context, ingresses []int) (late int, err err
 			}
 			// Until it is there, the Ingress for all of the host answers for it.
 			if a.status == http.StatusOK && w.Load.owner(a.backend) == w.Load.service(i) {
+				if !first {
+					mu.Lock()
+					last = time.Now()
+					mu.Unlock()
+				}
 				return nil
 			}
 			if a.status != http.StatusOK && a.status != http.StatusNotFound {
@@ -135,7 +151,10 @@ func (w *world) allLive(ctx context.Context, ingresses []int) (late int, err err
 			rest(ctx, time.Millisecond)
 		}
 	})
-	return late, err
+	if late == 0 {
+		last = time.Now()
+	}
+	return last, late, err
 }
 
 // statuses knows which Ingresses have an address in their status.
@@ -150,8 +169,14 @@ type statuses struct {
 func (w *world) watchStatus(ctx context.Context) (*statuses, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &statuses{end: cancel, all: map[string]bool{}}
-	hour := int64(3600)
-	events, err := w.client.NetworkingV1().Ingresses("").Watch(ctx, metav1.ListOptions{TimeoutSeconds: &hour})
+	api := w.client.NetworkingV1().Ingresses("")
+	now, err := api.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	// The API server closes watches that it finds slow, which on a busy machine they are.
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{WatchFuncWithContext: api.Watch})
 	if err != nil {
 		cancel()
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -45,6 +46,57 @@ func usageOf(pid int) (u usage, err error) {
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	u.descriptors = len(files)
 	return u, err
+}
+
+// spent is the CPU time that the machine and the programs of our namespace have spent so far.
+type spent struct {
+	all time.Duration
+	by  map[string]time.Duration // by the program's name
+}
+
+func spentNow() (s spent, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return s, err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(line)[1:] {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		if i != 3 && i != 4 && i < 8 { // idle, iowait; guests stand in user, too
+			s.all += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	s.by = map[string]time.Duration{}
+	folders, err := os.ReadDir("/proc")
+	if err != nil {
+		return s, err
+	}
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(folder.Name())
+		if err != nil {
+			continue
+		}
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		u, gone := usageOf(pid)
+		if err == nil && gone == nil {
+			s.by[strings.TrimSpace(string(name))] += u.cpu
+		}
+	}
+	return s, nil
+}
+
+// since says how many cores each program and those that are none of ours took.
+func (s spent) since(before spent, took time.Duration) string {
+	others := s.all - before.all
+	var text []string
+	for _, name := range slices.Sorted(maps.Keys(s.by)) {
+		d := s.by[name] - before.by[name]
+		others -= d
+		if share := d.Seconds() / took.Seconds(); share >= .01 {
+			text = append(text, fmt.Sprintf("%s %.2f", name, share))
+		}
+	}
+	return fmt.Sprintf("%s; others on this machine %.2f cores", strings.Join(text, ", "), max(0, others.Seconds()/took.Seconds()))
 }
 
 // sample is one line of /metrics.

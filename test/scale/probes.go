@@ -17,7 +17,7 @@ const (
 	shakeEvery = 5 * time.Millisecond
 	routeEvery = 250 * time.Millisecond
 	flipEvery  = 250 * time.Millisecond
-	turnEvery  = time.Second
+	turnEvery  = 500 * time.Millisecond
 	seenWithin = 20 * time.Second
 )
 
@@ -103,12 +103,10 @@ func (w *world) makeProbe(ctx context.Context) (*probe, error) {
 		}
 	}
 	w.probe = append(w.probe, newSecret(p.namespace, probeName, p.pairs[0]), newService(p.namespace, probeName, false), newSlice(p.namespace, probeName), r.ingress())
-	asker := &pool{address: httpAddress}
-	defer asker.close()
 	limit, cancel := context.WithTimeout(ctx, seenWithin)
 	defer cancel()
 	var last poll
-	asker.poll(limit, 10*time.Millisecond, p.host, "/", func(one poll) bool {
+	w.asker.poll(limit, 10*time.Millisecond, p.host, "/", func(one poll) bool {
 		last = one
 		return one.status == http.StatusOK
 	})
@@ -118,11 +116,8 @@ func (w *world) makeProbe(ctx context.Context) (*probe, error) {
 	return p, nil
 }
 
-// probeAll looks at single changes of each kind for as long as a window.
+// probeAll looks at single changes, of each kind for as long as a window.
 func (w *world) probeAll(ctx context.Context, p *probe, routes, endpoints, secrets *samplesOf) error {
-	var all sync.WaitGroup
-	errs := make(chan error, 3)
-	deadline := time.Now().Add(w.Window)
 	for _, kind := range []struct {
 		every time.Duration
 		once  func(context.Context, int) error
@@ -131,25 +126,17 @@ func (w *world) probeAll(ctx context.Context, p *probe, routes, endpoints, secre
 		{flipEvery, func(ctx context.Context, n int) error { return w.probeEndpoint(ctx, p, n, endpoints) }},
 		{turnEvery, func(ctx context.Context, n int) error { return w.probeSecret(ctx, p, n, secrets) }},
 	} {
-		all.Go(func() {
-			tick := time.NewTicker(kind.every)
-			defer tick.Stop()
-			for n := 1; time.Now().Before(deadline) && ctx.Err() == nil; n++ {
-				if err := kind.once(ctx, n); err != nil {
-					errs <- err
-					return
-				}
-				<-tick.C
+		tick := time.NewTicker(kind.every)
+		for n, deadline := 1, time.Now().Add(w.Window); time.Now().Before(deadline) && ctx.Err() == nil; n++ {
+			if err := kind.once(ctx, n); err != nil {
+				tick.Stop()
+				return err
 			}
-		})
+			<-tick.C
+		}
+		tick.Stop()
 	}
-	all.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return ctx.Err()
-	}
+	return ctx.Err()
 }
 
 func (w *world) routeOf(n int) *netv1.Ingress {
@@ -163,13 +150,11 @@ func (w *world) addRoute(ctx context.Context, n int) (time.Duration, error) {
 	host, service := in.Spec.Rules[0].Host, n%w.Load.Services
 	ctx, cancel := context.WithTimeout(ctx, seenWithin)
 	defer cancel()
-	asker := &pool{address: httpAddress}
-	defer asker.close()
 	var live time.Time
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		asker.poll(ctx, pollEvery, host, "/", func(one poll) bool {
+		w.asker.poll(ctx, pollEvery, host, "/", func(one poll) bool {
 			switch {
 			case one.err != nil:
 				w.counts.dropped("while %s was added: %v", host, one.err)
@@ -214,13 +199,11 @@ func (w *world) probeEndpoint(ctx context.Context, p *probe, n int, into *sample
 	old, now := spare(n-1), spare(n)
 	ctx, cancel := context.WithTimeout(ctx, seenWithin)
 	defer cancel()
-	asker := &pool{address: httpAddress}
-	defer asker.close()
 	var used, unused time.Time // the first answer of the new one; when the last request was sent that the old one answered
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		asker.poll(ctx, pollEvery, p.host, "/", func(one poll) bool {
+		w.asker.poll(ctx, pollEvery, p.host, "/", func(one poll) bool {
 			switch {
 			case one.err != nil:
 				w.counts.dropped("while an endpoint was replaced: %v", one.err)

@@ -31,7 +31,7 @@ type Settings struct {
 // Defaults are the settings of the figures.
 func Defaults() Settings {
 	return Settings{
-		Load: Full(), Writers: 16, Rate: 200, Changes: 100, Window: 40 * time.Second, Settle: 20 * time.Second, Routes: 3000, Cycles: 10,
+		Load: Full(), Writers: 16, Rate: 200, Changes: 100, Window: 40 * time.Second, Settle: 15 * time.Second, Routes: 3000, Cycles: 10,
 	}
 }
 
@@ -161,8 +161,18 @@ func (w *world) during(ctx context.Context, name string, do func(context.Context
 	t := w.startTraffic(ctx, w.Rate)
 	rest(ctx, 2*time.Second) // connections are made
 	w.counts.cut()
-	err := do(ctx)
+	before, err := spentNow()
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	err = do(ctx)
 	took, now := w.counts.cut()
+	after, spentErr := spentNow()
+	w.say("%s: cores: %s", name, after.since(before, time.Since(begin)))
+	if err == nil {
+		err = spentErr
+	}
 	t.stop()
 	w.counts.cut()
 	w.say("%s: %d answers, %d wrong, %d dropped; p50 %s, p99 %s, longest %s", name, now.answers, now.wrong, now.dropped,

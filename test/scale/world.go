@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,7 @@ type world struct {
 	cluster *cluster.Cluster
 	roots   *x509.CertPool
 	counts  *counts
+	asker   *pool // for probes
 	report  *Report
 	pairs   []pair          // two for each certificate: the first is there at the start
 	changed map[string]bool // which objects are not as they were made
@@ -54,7 +56,7 @@ func (w *world) say(format string, args ...any) {
 
 // open starts the control plane and the backends, and makes namespaces and class. It must run in the namespace of cluster.Enter.
 func open(ctx context.Context, s Settings) (w *world, err error) {
-	w = &world{Settings: s, counts: &counts{}, report: &Report{}, changed: map[string]bool{}, began: time.Now()}
+	w = &world{Settings: s, counts: &counts{}, asker: &pool{address: httpAddress}, report: &Report{}, changed: map[string]bool{}, began: time.Now()}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -69,7 +71,11 @@ func open(ctx context.Context, s Settings) (w *world, err error) {
 			return w, err
 		}
 	}
-	if w.cluster, err = cluster.Start(ctx, cluster.Settings{Dir: filepath.Join(s.Dir, "control-plane"), Progress: s.Progress, Bare: true}); err != nil {
+	plane := filepath.Join(s.Dir, "control-plane")
+	if err := os.RemoveAll(plane); err != nil { // of an earlier run
+		return w, err
+	}
+	if w.cluster, err = cluster.Start(ctx, cluster.Settings{Dir: plane, Progress: s.Progress, Bare: true}); err != nil {
 		return w, err
 	}
 	w.stops = append(w.stops, w.cluster.Stop)
@@ -147,9 +153,25 @@ func (w *world) startSluice(ctx context.Context) (began, read, ready time.Time, 
 }
 
 func (w *world) stopSluice() {
-	w.sluice.Stop(45 * time.Second)
+	w.asker.close()
+	if w.sluice == nil {
+		return
+	}
+	begin := time.Now()
+	_ = w.sluice.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-w.sluice.Done():
+		w.say("Sluice ended %s after SIGTERM", short(time.Since(begin)))
+	case <-time.After(endsWithin):
+		w.counts.dropped("Sluice had not ended %s after SIGTERM; its log says what it did", endsWithin)
+		_ = w.sluice.Signal(syscall.SIGQUIT) // it writes down what its goroutines do
+		<-w.sluice.Done()
+	}
 	w.sluice = nil
 }
+
+// endsWithin is how long Sluice may take to end when nothing is in flight; 5 s of it, connections are still taken.
+const endsWithin = 20 * time.Second
 
 // ask asks Sluice's admin address; the status is 0 when it does not answer.
 func (w *world) ask(ctx context.Context, path string) (status int, text string) {
