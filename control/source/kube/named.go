@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"sluice.dev/sluice/model"
 )
 
-// lookPause is how long the Ingresses are left alone after they were looked through.
-const lookPause = 200 * time.Millisecond
+const (
+	lookPause = 200 * time.Millisecond // how long the Ingresses are left alone after they were looked through
+	lookAgain = time.Minute            // how often they are although nothing is known to ask for it, such as a file that hid a Secret and is gone
+)
 
 // named reads Secrets one by one: those that an Ingress of ours names and that the feeds of TLS Secrets do not bring. That keeps
 // every other Secret of the cluster unread.
@@ -67,6 +70,8 @@ func (n *named) run(ctx context.Context) {
 			return
 		case <-n.wake:
 			n.settle(ctx)
+		case <-time.After(lookAgain):
+			n.settle(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,6 +103,25 @@ func (n *named) settle(ctx context.Context) {
 			f.feed.run(once)
 		}()
 	}
+}
+
+// nameAlike reports whether two Ingresses, either of which may be nil, name the same Secrets for the same controllers.
+func nameAlike(a, b *store.Object) bool {
+	one, other := tlsOf(a), tlsOf(b)
+	if len(one.TLS) == 0 && len(other.TLS) == 0 {
+		return true
+	}
+	return slices.EqualFunc(one.TLS, other.TLS, func(x, y store.TLS) bool { return x.Secret == y.Secret }) &&
+		one.HasClass == other.HasClass && one.Class == other.Class && maps.Equal(one.Annotations, other.Annotations)
+}
+
+func tlsOf(o *store.Object) *store.Ingress {
+	if o != nil {
+		if in, ok := o.Value.(*store.Ingress); ok {
+			return in
+		}
+	}
+	return &store.Ingress{}
 }
 
 // stop ends a feed, and takes away what it brought.
@@ -206,8 +230,10 @@ func (s *secretSink) set(i *item) {
 	defer n.mu.Unlock()
 	switch {
 	case s.feed.name == "":
+		if n.owners[key] != nil || n.source.settings.Store.View().Object(key) == nil {
+			defer n.look() // it is no longer one of those that are read one by one
+		}
 		delete(n.owners, key)
-		n.look()
 	case i.object.Value.(*store.Secret).Type == string(corev1.SecretTypeTLS) && n.watchesAll(key.Namespace):
 		return // it comes from there
 	default:

@@ -148,23 +148,32 @@ func (s *storeSink) picks(o *store.Object) bool {
 }
 
 func (s *storeSink) set(i *item) {
+	before := s.source.settings.Store.View().Object(i.object.Key)
 	s.source.settings.Store.Apply(s.source.settings.Name, []*store.Object{i.object}, nil)
-	s.looked()
+	s.looked(before, i.object)
 }
 
 func (s *storeSink) remove(namespace, name string) {
-	s.source.settings.Store.Apply(s.source.settings.Name, nil, []model.Key{s.key(namespace, name)})
-	s.looked()
+	key := s.key(namespace, name)
+	before := s.source.settings.Store.View().Object(key)
+	s.source.settings.Store.Apply(s.source.settings.Name, nil, []model.Key{key})
+	s.looked(before, nil)
 }
 
 func (s *storeSink) key(namespace, name string) model.Key {
 	return model.Key{Kind: s.feed.kind.name, Namespace: namespace, Name: name}
 }
 
-// looked lets the Secrets be looked at that Ingresses name, where the change may be about them.
-func (s *storeSink) looked() {
-	if k := s.feed.kind.name; k == store.KindIngress || k == store.KindIngressClass {
+// looked lets the Secrets be looked at that Ingresses name, where a change from one object to another, either of which may be nil, is about
+// them. To look goes through all Ingresses.
+func (s *storeSink) looked(before, now *store.Object) {
+	switch s.feed.kind.name {
+	case store.KindIngressClass:
 		s.source.named.look()
+	case store.KindIngress:
+		if !nameAlike(before, now) {
+			s.source.named.look()
+		}
 	}
 }
 
