@@ -60,8 +60,9 @@ cluster: build bin/cluster ## run a command against a real control plane: ARGS='
 bin/cluster:
 	@go build -C test -o ../bin/cluster ./cmd/cluster
 
-bench: build ## measure against nginx, HAProxy and a plain net/http proxy; needs nginx, haproxy and wrk
+bench: build ## measure against nginx, HAProxy and a plain net/http proxy (which it needs, and wrk), then with ten thousand Ingresses of a real API server
 	@go run ./bench -sluice bin/sluice
+	@go build -C test -o ../bin/scale ./cmd/scale && { bin/scale -sluice bin/sluice || [ $$? = 77 ]; }
 
 generate: ## rewrite generated files
 	@go generate ./...
