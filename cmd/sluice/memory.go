@@ -3,58 +3,96 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"sluice.dev/sluice/control/store"
 )
 
 // memory chooses how much garbage may gather beside what is live: much beside little, so that requests seldom pay for collecting it;
-// little beside much, so that ten thousand Ingresses need little memory. GOGC in the environment has the last word.
+// little beside much, so that ten thousand Ingresses need little memory. GOGC in the environment has the last word on that. It gives
+// back to the system what many objects took, which a process with little to do would not collect for minutes.
 type memory struct {
-	fixed   bool
-	percent int
+	set  func(percent int) int // debug.SetGCPercent; nil when GOGC is set
+	free func()                // debug.FreeOSMemory
+
+	mu      sync.Mutex
+	percent int // that holds; 0: none was chosen
+	wanted  int // for the objects there are
 	most    int // objects there were since memory was last given back
 	later   *time.Timer
+	waiting bool // for later
 }
 
 func newMemory() *memory {
-	_, fixed := os.LookupEnv("GOGC")
-	m := &memory{fixed: fixed, later: time.AfterFunc(time.Hour, debug.FreeOSMemory)}
-	m.later.Stop()
+	m := &memory{set: debug.SetGCPercent, free: debug.FreeOSMemory}
+	if _, fixed := os.LookupEnv("GOGC"); fixed {
+		m.set = nil
+	}
 	return m
 }
 
-// giveBackAfter is how long after many objects went what they took is given back. By then nothing of them is in use: pools outlive
-// their upstreams for 10 s.
-const giveBackAfter = 15 * time.Second
+const (
+	fewObjects  = 1_000
+	manyObjects = 10_000
+	// giveBackAfter is how long after many objects went what they took is given back. By then nothing of them is in use: pools outlive
+	// their upstreams for 10 s.
+	giveBackAfter = 15 * time.Second
+)
 
-const fewObjects = 1_000
-
-// fit chooses for the number of objects in view. When that becomes more, what reading them left behind goes back to the system; when many
-// of them are gone, what they took does, which a process with little to do would not collect for minutes.
+// fit chooses for the number of objects in view. What reading more of them left behind goes back to the system at once; when many are
+// gone, what they took does some time later, and until then no more garbage than before may gather.
 func (m *memory) fit(view store.View) {
 	objects := 0
 	for _, kind := range []string{store.KindIngress, store.KindService, store.KindEndpointSlice, store.KindSecret} {
 		objects += view.Len(kind)
 	}
-	if m.most = max(m.most, objects); m.most > fewObjects && objects < m.most/4*3 {
-		m.most = objects
-		m.later.Reset(giveBackAfter)
-	}
-	percent := 200
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wanted = 200
 	switch {
-	case objects > 10_000:
-		percent = 50
+	case objects > manyObjects:
+		m.wanted = 50
 	case objects > fewObjects:
-		percent = 100
+		m.wanted = 100
 	}
-	if m.fixed || percent == m.percent {
+	m.most = max(m.most, objects)
+	shrunk := m.most > fewObjects && objects < m.most/4*3
+	switch {
+	case m.percent == 0 || m.wanted < m.percent:
+		m.choose()
+		if objects > fewObjects {
+			go m.free()
+		}
+	case shrunk:
+		m.most = objects
+		m.giveBackLater()
+	case m.wanted > m.percent && !m.waiting:
+		m.giveBackLater()
+	}
+}
+
+// choose makes hold what is wanted. m.mu is held.
+func (m *memory) choose() {
+	if m.percent = m.wanted; m.set != nil {
+		m.set(m.percent)
+	}
+}
+
+// giveBackLater begins to wait, or does so anew. m.mu is held.
+func (m *memory) giveBackLater() {
+	m.waiting = true
+	if m.later != nil {
+		m.later.Reset(giveBackAfter)
 		return
 	}
-	grown := m.percent == 0 && objects > fewObjects || percent < m.percent
-	m.percent = percent
-	debug.SetGCPercent(percent)
-	if grown {
-		go debug.FreeOSMemory()
-	}
+	m.later = time.AfterFunc(giveBackAfter, func() {
+		m.mu.Lock()
+		m.waiting = false
+		if m.wanted != m.percent {
+			m.choose()
+		}
+		m.mu.Unlock()
+		m.free()
+	})
 }
