@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,19 +178,7 @@ func TestG5_SecretsAreReadOnlyWhenNamed(t *testing.T) {
 		return strings.Contains(shown["Events"], `"name":"broken-typed`) && strings.Contains(shown["Events"], `"name":"broken-opaque`), err
 	})
 
-	allowed := map[string]bool{"opaque": true, "broken-opaque": true, "typed": true, "broken-typed": true}
-	for _, r := range me.asked(t) {
-		if r.Resource != "secrets" {
-			continue
-		}
-		if r.Namespace != ns {
-			t.Errorf("asked for Secrets beyond its namespace: %s", r.URI)
-		}
-		if r.Name == "" && !strings.Contains(r.URI, "fieldSelector=type%3Dkubernetes.io%2Ftls") || r.Name != "" && !allowed[r.Name] {
-			t.Errorf("asked for Secrets that nobody named: %s", r.URI)
-		}
-	}
-
+	onlyNamed(t, me, ns, "opaque", "broken-opaque", "typed", "broken-typed")
 	for _, path := range []string{"/", "/readyz", "/metrics", "/debug/config", "/debug/problems", "/explain?url=https://broken-typed.test/", "/explain?url=https://opaque.test/"} {
 		_, shown[path] = s.ask(ctx, path)
 	}
@@ -221,6 +210,22 @@ func TestG5_SecretsAreReadOnlyWhenNamed(t *testing.T) {
 	for _, where := range []string{"log", "/debug/problems", "Events", "check"} {
 		if !strings.Contains(shown[where], "broken-typed") || !strings.Contains(shown[where], "broken-opaque") {
 			t.Errorf("%s does not say which Secrets are broken", where)
+		}
+	}
+}
+
+// onlyNamed fails the test where an account has asked for other Secrets than those of type TLS and those named, or beyond a namespace.
+func onlyNamed(t *testing.T, c caller, ns string, names ...string) {
+	t.Helper()
+	for _, r := range c.asked(t) {
+		if r.Resource != "secrets" {
+			continue
+		}
+		if r.Namespace != ns {
+			t.Errorf("asked for Secrets beyond its namespace: %s", r.URI)
+		}
+		if r.Name == "" && !strings.Contains(r.URI, "fieldSelector=type%3Dkubernetes.io%2Ftls") || r.Name != "" && !slices.Contains(names, r.Name) {
+			t.Errorf("asked for Secrets that nobody named: %s", r.URI)
 		}
 	}
 }
