@@ -36,7 +36,8 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
-	dir := filepath.Join(root, "control-plane-"+strings.Join(strings.Fields(versions), "-etcd-")+"-"+runtime.Version())
+	kubernetes, _, _ := strings.Cut(versions, "\n")
+	dir := filepath.Join(root, "control-plane-"+strings.Join(strings.Fields(versions), "-etcd-")+"-"+runtime.Version()+"-stamped")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Binaries{}, err
 	}
@@ -51,7 +52,7 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 		if _, err := os.Stat(paths[i]); err == nil {
 			continue
 		}
-		if err := build(ctx, progress, module, p, paths[i]); err != nil {
+		if err := stamp(kubernetes).build(ctx, progress, module, p, paths[i]); err != nil {
 			return Binaries{}, err
 		}
 	}
@@ -65,10 +66,21 @@ func name(program string) string {
 	return filepath.Base(program)
 }
 
-func build(ctx context.Context, progress io.Writer, module, program, path string) error {
+// stamp is the version of Kubernetes that the programs say they are: built from a module, they do not know it, and clients that ask for
+// it take the answer for broken.
+type stamp string
+
+func (v stamp) flags() string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(string(v), "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const at = " -X k8s.io/component-base/version."
+	return "-s -w" + at + "gitVersion=" + string(v) + at + "gitMajor=" + major + at + "gitMinor=" + minor
+}
+
+func (v stamp) build(ctx context.Context, progress io.Writer, module, program, path string) error {
 	start := time.Now()
 	fmt.Fprintf(progress, "building %s, once (some minutes)\n", name(program))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path+".new", program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", v.flags(), "-o", path+".new", program)
 	cmd.Dir, cmd.Env = module, append(environment(), "CGO_ENABLED=0")
 	done := make(chan error, 1)
 	go func() {

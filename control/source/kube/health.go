@@ -89,7 +89,12 @@ func (h *health) heard(f *feed) {
 		h.failing[f] = true
 		if !h.away && (!state.read || !state.open && time.Since(state.since) > graceTime) {
 			h.away = true
-			h.log.Warn("the API server cannot be read; what was read before is served", "what", f.String(), "error", state.err)
+			what := []any{"what", f.String(), "error", state.err}
+			if state.read {
+				h.log.Warn("the API server cannot be read; what was read before is served", what...)
+			} else {
+				h.log.Warn("the API server cannot be read; nothing was read yet", what...)
+			}
 		}
 		return
 	}
