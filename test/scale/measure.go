@@ -16,6 +16,7 @@ import (
 // usage is what a process takes, as the kernel says it.
 type usage struct {
 	resident, peak int64         // bytes
+	program        int64         // of resident: pages of the program's file, which the system may drop
 	cpu            time.Duration // user and system, since it began
 	descriptors    int
 }
@@ -33,6 +34,8 @@ func usageOf(pid int) (u usage, err error) {
 			u.resident = n << 10
 		case "VmHWM":
 			u.peak = n << 10
+		case "RssFile":
+			u.program = n << 10
 		}
 	}
 	if text, err = os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil {
