@@ -159,8 +159,8 @@ func (w *world) changing(ctx context.Context, name string, do func(context.Conte
 	if stopped := c.stop(ctx); err == nil {
 		err = stopped
 	}
-	w.say("%s: %.0f changes a second, of which Sluice saw %.0f; live after p50 %s, p99 %s; %s; resident %s", name, rate, o.live.total()/took,
-		short(o.live.quantile(.5)), short(o.live.quantile(.99)), cores(o.cores), megabytes(o.after.resident))
+	w.say("%s: %.0f changes a second, of which Sluice saw %.0f; live after p50 %s, p99 %s; %s; resident %s; requests p99 %s inside Sluice", name, rate, o.live.total()/took,
+		short(o.live.quantile(.5)), short(o.live.quantile(.99)), cores(o.cores), megabytes(o.after.resident), short(o.inside.quantile(.99)))
 	return o, err
 }
 

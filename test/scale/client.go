@@ -48,6 +48,7 @@ const answerWithin = 20 * time.Second
 type conn struct {
 	net.Conn
 	reader *bufio.Reader
+	used   time.Time // the last time
 }
 
 func dial(ctx context.Context, address string) (*conn, error) {
@@ -55,7 +56,7 @@ func dial(ctx context.Context, address string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c, bufio.NewReader(c)}, nil
+	return &conn{Conn: c, reader: bufio.NewReader(c)}, nil
 }
 
 // get asks once.
@@ -93,13 +94,19 @@ type pool struct {
 	free    []*conn
 }
 
+// idleMost is how long a connection is kept that is not used: Sluice closes those that have idled for a minute.
+const idleMost = 30 * time.Second
+
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		p.mu.Unlock()
-		return c, nil
+	for len(p.free) > 0 { // all in turn, so that none idles while others are used
+		c := p.free[0]
+		p.free = p.free[1:]
+		if time.Since(c.used) < idleMost {
+			p.mu.Unlock()
+			return c, nil
+		}
+		c.Close()
 	}
 	p.mu.Unlock()
 	return dial(ctx, p.address)
@@ -118,6 +125,7 @@ func (p *pool) get(ctx context.Context, host, path string, once bool) (answer, e
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	c.used = time.Now()
 	p.free = append(p.free, c)
 	return a, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ type usage struct {
 	resident, peak int64         // bytes
 	program        int64         // of resident: pages of the program's file, which the system may drop
 	cpu            time.Duration // user and system, since it began
+	waited         time.Duration // for a core, while it was to run, all threads together
 	descriptors    int
 }
 
@@ -46,6 +48,17 @@ func usageOf(pid int) (u usage, err error) {
 		n, _ := strconv.ParseInt(field, 10, 64)
 		u.cpu += time.Duration(n) * 10 * time.Millisecond // clock ticks are hundredths for programs
 	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return u, err
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if fields := strings.Fields(string(text)); err == nil && len(fields) == 3 {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			u.waited += time.Duration(n)
+		}
+	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	u.descriptors = len(files)
 	return u, err
@@ -55,6 +68,8 @@ func usageOf(pid int) (u usage, err error) {
 type spent struct {
 	all time.Duration
 	by  map[string]time.Duration // by the program's name
+	// waited is how long Sluice was to run and had no core.
+	waited time.Duration
 }
 
 func spentNow() (s spent, err error) {
@@ -82,7 +97,10 @@ func spentNow() (s spent, err error) {
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		u, gone := usageOf(pid)
 		if err == nil && gone == nil {
-			s.by[strings.TrimSpace(string(name))] += u.cpu
+			program := strings.TrimSpace(string(name))
+			if s.by[program] += u.cpu; program == "sluice" {
+				s.waited += u.waited
+			}
 		}
 	}
 	return s, nil
@@ -99,7 +117,7 @@ func (s spent) since(before spent, took time.Duration) string {
 			text = append(text, fmt.Sprintf("%s %.2f", name, share))
 		}
 	}
-	return fmt.Sprintf("%s; others on this machine %.2f cores", strings.Join(text, ", "), max(0, others.Seconds()/took.Seconds()))
+	return fmt.Sprintf("%s; others on this machine %.2f; sluice waited for one %.3f", strings.Join(text, ", "), max(0, others.Seconds()/took.Seconds()), (s.waited-before.waited).Seconds()/took.Seconds())
 }
 
 // sample is one line of /metrics.
@@ -163,8 +181,9 @@ type bucket struct {
 // histogram has its buckets ordered, and all samples in the last.
 type histogram []bucket
 
+// histogramOf adds up the histograms of a name, whatever their labels.
 func histogramOf(all []sample, name string) histogram {
-	var h histogram
+	sum := map[float64]float64{}
 	for _, s := range all {
 		text, found := s.label("le")
 		if s.name != name+"_bucket" || !found {
@@ -174,7 +193,11 @@ func histogramOf(all []sample, name string) histogram {
 		if err != nil {
 			continue
 		}
-		h = append(h, bucket{most, s.value})
+		sum[most] += s.value
+	}
+	h := make(histogram, 0, len(sum))
+	for most, count := range sum {
+		h = append(h, bucket{most, count})
 	}
 	slices.SortFunc(h, func(a, b bucket) int {
 		if a.most < b.most {

@@ -26,6 +26,7 @@ type Settings struct {
 	Settle   time.Duration // how long memory is left alone before it is read
 	Routes   int           // added one after another
 	Cycles   int           // times that all is created and deleted
+	Nice     int           // of the control plane, which on a machine of its own would leave the cores to Sluice; 0 to 19
 }
 
 // Defaults are the settings of the figures.

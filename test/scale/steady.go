@@ -18,6 +18,9 @@ func (w *world) measureRestart(ctx context.Context) error {
 		Figure: "resident memory after all was created, every Service asked", Value: megabytes(before.resident),
 		Method: fmt.Sprintf("VmRSS; peak %s", megabytes(before.peak)),
 	})
+	if err := w.keepProfile(ctx, "heap", "created-heap.pprof"); err != nil {
+		return err
+	}
 	w.stopSluice()
 	began, read, ready, err := w.startSluice(ctx)
 	if err != nil {
@@ -49,9 +52,10 @@ func (w *world) measureRestart(ctx context.Context) error {
 
 // window is what Sluice did for a while.
 type window struct {
-	cores float64
-	live  histogram
-	after usage
+	cores  float64
+	live   histogram
+	inside histogram // what requests took, as Sluice has it
+	after  usage
 }
 
 // observe runs do and says what Sluice did meanwhile.
@@ -60,7 +64,7 @@ func (w *world) observe(ctx context.Context, do func(context.Context) error) (o 
 	if err != nil {
 		return o, err
 	}
-	earlier := histogramOf(all, liveMetric)
+	earlier, asked := histogramOf(all, liveMetric), histogramOf(all, requestMetric)
 	before, err := w.usage()
 	if err != nil {
 		return o, err
@@ -76,12 +80,15 @@ func (w *world) observe(ctx context.Context, do func(context.Context) error) (o 
 	if all, err = w.metrics(ctx); err != nil {
 		return o, err
 	}
-	o.live = histogramOf(all, liveMetric).since(earlier)
+	o.live, o.inside = histogramOf(all, liveMetric).since(earlier), histogramOf(all, requestMetric).since(asked)
 	return o, nil
 }
 
-// liveMetric is Sluice's own measure of a change.
-const liveMetric = "sluice_config_live_seconds"
+// Sluice's own measures of a change and of a request.
+const (
+	liveMetric    = "sluice_config_live_seconds"
+	requestMetric = "sluice_server_request_duration_seconds"
+)
 
 // measureQuiet asks while nothing changes.
 func (w *world) measureQuiet(ctx context.Context) error {

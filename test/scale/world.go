@@ -3,11 +3,13 @@ package scale
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -79,6 +81,9 @@ func open(ctx context.Context, s Settings) (w *world, err error) {
 		return w, err
 	}
 	w.stops = append(w.stops, w.cluster.Stop)
+	if err := yield(s.Nice); err != nil {
+		return w, err
+	}
 	stop, err := startBackends(ctx)
 	if err != nil {
 		return w, err
@@ -104,6 +109,28 @@ func open(ctx context.Context, s Settings) (w *world, err error) {
 		return w, err
 	}
 	return w, w.issue(ctx)
+}
+
+// yield makes all other processes of our namespace, which are those of the control plane, give way.
+func yield(nice int) error {
+	if nice == 0 {
+		return nil
+	}
+	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		process := filepath.Base(filepath.Dir(filepath.Dir(thread)))
+		n, err := strconv.Atoi(filepath.Base(thread))
+		if err != nil || process == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, n, nice); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("make the control plane give way: %w", err)
+		}
+	}
+	return nil
 }
 
 // issue makes the certificates.

@@ -81,6 +81,7 @@ func parse(args []string) (s scale.Settings, strict bool, err error) {
 	f.DurationVar(&s.Settle, "settle", s.Settle, "how long memory is left alone before it is read")
 	f.IntVar(&s.Routes, "routes", s.Routes, "routes added one after another")
 	f.IntVar(&s.Cycles, "cycles", s.Cycles, "times that all is created and deleted")
+	f.IntVar(&s.Nice, "nice", s.Nice, "of the control plane (0 to 19): with more, it gives way to Sluice and to requests")
 	if err := f.Parse(args); err != nil {
 		return s, strict, err
 	}
