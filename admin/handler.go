@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -55,7 +54,8 @@ func New(settings Settings) http.Handler {
 	mux.HandleFunc("/healthz", h.healthz)
 	mux.HandleFunc("/readyz", h.readyz)
 	mux.Handle("/metrics", promhttp.HandlerFor(settings.Metrics, promhttp.HandlerOpts{
-		MaxRequestsInFlight: 10, Timeout: 20 * time.Second, EnableOpenMetrics: true,
+		// No Timeout: it would gather the whole answer in memory, which with thousands of upstreams is tens of megabytes. The server has one.
+		MaxRequestsInFlight: 10, EnableOpenMetrics: true,
 		ErrorLog: errorLog{settings.Log},
 	}))
 	private := map[string]http.HandlerFunc{

@@ -122,7 +122,7 @@ func (m *Metrics) Server(name string) *Server {
 	if m == nil {
 		return nil
 	}
-	return handle(m, m.servers, name, func() *Server {
+	return handle(m, &m.servers, name, func() *Server {
 		return &Server{
 			done: outcomes{vec: m.requests, name: name}, took: m.durations.WithLabelValues(name), name: name,
 			read: m.bytes.WithLabelValues(name, "in"), sent: m.bytes.WithLabelValues(name, "out"),
@@ -174,7 +174,7 @@ func (m *Metrics) DropServer(name string) {
 	if m == nil {
 		return
 	}
-	s := forget(m, m.servers, name)
+	s := forget(m, &m.servers, name)
 	if s == nil {
 		return
 	}
@@ -205,7 +205,7 @@ func (m *Metrics) Upstream(name string) *Upstream {
 	if m == nil {
 		return nil
 	}
-	return handle(m, m.ups, name, func() *Upstream {
+	return handle(m, &m.ups, name, func() *Upstream {
 		return &Upstream{m: m, name: name, done: outcomes{vec: m.attempts, name: name}}
 	})
 }
@@ -301,7 +301,7 @@ func (m *Metrics) DropUpstream(name string) {
 	if m == nil {
 		return
 	}
-	u := forget(m, m.ups, name)
+	u := forget(m, &m.ups, name)
 	if u == nil {
 		return
 	}
@@ -340,7 +340,7 @@ func (m *Metrics) Origin(origin string) *Origin {
 	if m == nil {
 		return nil
 	}
-	return handle(m, m.origin, origin, func() *Origin { return &Origin{vec: m.origins, name: origin} })
+	return handle(m, &m.origin, origin, func() *Origin { return &Origin{vec: m.origins, name: origin} })
 }
 
 // Done counts one request.
@@ -367,7 +367,7 @@ func (m *Metrics) DropOrigin(origin string) {
 	if m == nil {
 		return
 	}
-	o := forget(m, m.origin, origin)
+	o := forget(m, &m.origin, origin)
 	if o == nil {
 		return
 	}
@@ -377,20 +377,22 @@ func (m *Metrics) DropOrigin(origin string) {
 	}
 }
 
-func handle[T any](m *Metrics, all map[string]*T, name string, made func() *T) *T {
+func handle[T any](m *Metrics, all *map[string]*T, name string, made func() *T) *T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if all[name] == nil {
-		all[name] = made()
+	if (*all)[name] == nil {
+		(*all)[name] = made()
 	}
-	return all[name]
+	return (*all)[name]
 }
 
-func forget[T any](m *Metrics, all map[string]*T, name string) *T {
+func forget[T any](m *Metrics, all *map[string]*T, name string) *T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := all[name]
-	delete(all, name)
+	known := (*all)[name]
+	if delete(*all, name); len(*all) == 0 {
+		*all = map[string]*T{} // a map keeps the room that it once needed
+	}
 	return known
 }
 

@@ -85,6 +85,9 @@ func (k *compiler) replace(edit *persist.Editor[*chain], name string, spec *mode
 			if len(k.users[upstream]) == 0 {
 				delete(k.users, upstream)
 			}
+			if len(k.users) == 0 {
+				k.users = map[string]map[string]bool{} // a map keeps the room that it once needed
+			}
 		}
 	}
 	if spec == nil {

@@ -26,7 +26,9 @@ func (o *origins) change(came, went []*model.Rule) {
 	for rule, path := range paths(went) {
 		origin := originOf(rule, path)
 		if o.paths[origin]--; o.paths[origin] <= 0 {
-			delete(o.paths, origin)
+			if delete(o.paths, origin); len(o.paths) == 0 {
+				o.paths = map[string]int{} // a map keeps the room that it once needed
+			}
 			o.metrics.DropOrigin(origin)
 		}
 	}

@@ -52,7 +52,9 @@ func (p *Pools) Delete(name string) {
 	p.mu.Lock()
 	pool := p.byName[name]
 	if pool != nil {
-		delete(p.byName, name)
+		if delete(p.byName, name); len(p.byName) == 0 {
+			p.byName = map[string]*Pool{} // a map keeps the room that it once needed
+		}
 		p.settings.Metrics.DropUpstream(name)
 	}
 	p.mu.Unlock()

@@ -95,7 +95,7 @@ func (w *world) measureQuiet(ctx context.Context) error {
 	var o window
 	took, err := w.during(ctx, "quiet", func(ctx context.Context) (err error) {
 		o, err = w.observe(ctx, func(ctx context.Context) error {
-			rest(ctx, w.Window/2)
+			rest(ctx, w.Window)
 			return ctx.Err()
 		})
 		return err

@@ -121,6 +121,16 @@ func (w *world) startTraffic(ctx context.Context, rate int) *traffic {
 	return t
 }
 
+// warm waits until the connections are there that are kept.
+func (t *traffic) warm(ctx context.Context) {
+	for host := range t.load.Busy {
+		if _, err := t.connTwo(ctx, host); err != nil {
+			t.counts.dropped("an HTTP/2 connection to %s: %v", hostName(host), err)
+		}
+	}
+	rest(ctx, 3*time.Second)
+}
+
 // stop ends it, and waits for what is in flight.
 func (t *traffic) stop() {
 	t.end()

@@ -88,7 +88,9 @@ func (s *states) set(key model.Key, state *ingressState) {
 
 func (s *states) put(key model.Key, state *ingressState) {
 	if state == nil {
-		delete(s.all, key)
+		if delete(s.all, key); len(s.all) == 0 {
+			s.all = map[model.Key]*ingressState{} // a map keeps the room that it once needed
+		}
 		return
 	}
 	if slices.Equal(s.last, state.addresses) {

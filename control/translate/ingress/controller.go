@@ -189,7 +189,7 @@ func (c *controller) flushTLS() {
 			c.tlsAppeared(host)
 		}
 	}
-	c.dirtyTLS = emptied(c.dirtyTLS)
+	c.dirtyTLS, c.tls = emptied(c.dirtyTLS), roomless(c.tls)
 	if entries := edit.Map(); entries != c.tlsSet.Entries {
 		set := *c.tlsSet
 		set.Entries = entries
@@ -242,7 +242,7 @@ func (c *controller) flushHosts() {
 		c.rebuild(host, h)
 		edit.Set(host, h.rule)
 	}
-	c.dirtyHosts = emptied(c.dirtyHosts)
+	c.dirtyHosts, c.hosts = emptied(c.dirtyHosts), roomless(c.hosts)
 	if hosts := edit.Map(); hosts != c.ruleSet.Hosts {
 		set := *c.ruleSet
 		set.Hosts = hosts

@@ -139,6 +139,14 @@ func distinct(words []string) []string {
 	})
 }
 
+// roomless returns m, or a new map when it is empty and so keeps nothing but the room that it once needed.
+func roomless[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) == 0 {
+		return map[K]V{}
+	}
+	return m
+}
+
 // emptied returns m without its elements, a new map when m is large: a map keeps the room that it once needed.
 func emptied[K comparable, V any](m map[K]V) map[K]V {
 	if len(m) > 100 {

@@ -265,6 +265,8 @@ func (s *State) flush() {
 	s.flushPipelines()
 	s.flushCertificates()
 	s.readings = emptied(s.readings)
+	s.members, s.byService, s.bySecret = roomless(s.members), roomless(s.byService), roomless(s.bySecret)
+	s.certificates, s.pipelines = roomless(s.certificates), roomless(s.pipelines)
 }
 
 // acquire returns the pipeline that forwards to a target, for one more user.

@@ -61,7 +61,9 @@ func (u *Upstreams) name(key model.Key, there bool) bool {
 	case was == there:
 		return false
 	case !there:
-		delete(names, key.Name)
+		if delete(names, key.Name); len(names) == 0 {
+			delete(u.names, key.Namespace)
+		}
 	case names == nil:
 		u.names[key.Namespace] = map[string]struct{}{key.Name: {}}
 	default:
@@ -229,6 +231,7 @@ func (u *Upstreams) Flush() (all persist.Map[*model.Upstream], referrers, servic
 			services[service] = true
 		}
 	}
+	u.byName, u.byService, u.names = roomless(u.byName), roomless(u.byService), roomless(u.names)
 	u.dirty = emptied(u.dirty)
 	u.gone = emptied(u.gone)
 	u.made, u.last = edit.Map(), persist.Map[*model.Upstream]{}
