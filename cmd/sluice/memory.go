@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 // back to the system what many objects took, which a process with little to do would not collect for minutes.
 type memory struct {
 	set  func(percent int) int // debug.SetGCPercent; nil when GOGC is set
-	free func()                // debug.FreeOSMemory
+	free func()                // gives back what can be
 
 	mu      sync.Mutex
 	percent int // that holds; 0: none was chosen
@@ -25,7 +26,10 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	m := &memory{set: debug.SetGCPercent, free: debug.FreeOSMemory}
+	m := &memory{set: debug.SetGCPercent, free: func() {
+		runtime.GC() // what sync.Pools keep lives through one collection
+		debug.FreeOSMemory()
+	}}
 	if _, fixed := os.LookupEnv("GOGC"); fixed {
 		m.set = nil
 	}
