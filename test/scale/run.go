@@ -160,7 +160,7 @@ func (w *world) reportAnswers() {
 // during runs do while requests go on, and returns what came of them.
 func (w *world) during(ctx context.Context, name string, do func(context.Context) error) ([]time.Duration, error) {
 	t := w.startTraffic(ctx, w.Rate)
-	t.warm(ctx)
+	t.warm(ctx, w.Window/10)
 	w.counts.cut()
 	before, err := spentNow()
 	if err != nil {

@@ -121,14 +121,14 @@ func (w *world) startTraffic(ctx context.Context, rate int) *traffic {
 	return t
 }
 
-// warm waits until the connections are there that are kept.
-func (t *traffic) warm(ctx context.Context) {
+// warm waits until the connections are there that are kept, and some time more.
+func (t *traffic) warm(ctx context.Context, more time.Duration) {
 	for host := range t.load.Busy {
 		if _, err := t.connTwo(ctx, host); err != nil {
 			t.counts.dropped("an HTTP/2 connection to %s: %v", hostName(host), err)
 		}
 	}
-	rest(ctx, 3*time.Second)
+	rest(ctx, more)
 }
 
 // stop ends it, and waits for what is in flight.
