@@ -169,15 +169,18 @@ func TestLiveCountsFromTheChange(t *testing.T) {
 		w.put("before")
 		close(w.synced)
 		synctest.Wait()
-		w.tr.block = make(chan struct{})
+		w.tr.mu.Lock()
+		w.tr.block, w.tr.poison = make(chan struct{}), "b"
+		w.tr.mu.Unlock()
 		w.put("a") // its batch hangs
 		<-time.After(time.Second)
 		w.put("b")
 		<-time.After(2 * time.Second)
-		w.tr.poison = "b"
 		close(w.tr.block)
 		synctest.Wait() // a after 3 s; b's batch is lost, and tried again after a second
+		w.tr.mu.Lock()
 		w.tr.poison = ""
+		w.tr.mu.Unlock()
 		<-time.After(1500 * time.Millisecond)
 		synctest.Wait() // b after 3 s
 		families, err := w.made.Registry().Gather()
